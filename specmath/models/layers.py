@@ -1,0 +1,268 @@
+"""What a transformer layer is made of: parameter counts, cache and arithmetic of one layer.
+
+Counts are whole numbers of parameters; cache sizes are elements a sequence; FLOPs count a
+multiplication and an addition as two. `hidden` is the width of the residual stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specmath.checks import FloatArray, InputError, real, whole
+
+__all__ = ["Attention", "LayerGroup", "Mlp"]
+
+AttentionKind = Literal["full", "sliding", "mla", "linear"]
+
+
+def _at_least(low: int, **fields: int) -> None:
+    for name, value in fields.items():
+        whole(name, value, low)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention layer.
+
+    full, sliding: grouped-query attention, `kv_heads` of `head_dim` each for keys and values.
+    mla: multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): a cached token is
+        one latent of `kv_lora_rank` plus one rotary key of `rope_head_dim`, whatever the heads.
+        With `index_topk` > 0 a query attends only to the `index_topk` tokens that a small indexer
+        picks (DeepSeek-V3.2), and the indexer's own key of `index_head_dim` is cached as well.
+    linear: gated delta net (arXiv 2412.06464): `kv_heads` key heads of `head_dim`, `heads` value
+        heads of `v_head_dim`, a causal convolution, and a state whose size is constant.
+    """
+
+    kind: AttentionKind
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    rope_head_dim: int = 0
+    nope_head_dim: int = 0
+    v_head_dim: int = 0  # 0: the same as head_dim
+    index_heads: int = 0
+    index_head_dim: int = 0
+    index_topk: int = 0
+    conv_kernel: int = 0
+    state_bytes_per_element: float = 2.0
+    keys_are_values: bool = False
+    output_gate: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    extra_parameters: int = 0  # q/k norms, sinks, decay: vectors too small to matter in time
+
+    def __post_init__(self) -> None:
+        _at_least(1, heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim)
+        if self.heads % self.kv_heads:
+            raise InputError(
+                f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}"
+            )
+        if self.kind == "sliding":
+            whole("window", 0 if self.window is None else self.window, 1)
+        if self.kind == "mla":
+            _at_least(
+                1,
+                kv_lora_rank=self.kv_lora_rank,
+                rope_head_dim=self.rope_head_dim,
+                nope_head_dim=self.nope_head_dim,
+                v_head_dim=self.v_head_dim,
+            )
+        if self.kind == "linear":
+            _at_least(1, v_head_dim=self.v_head_dim, conv_kernel=self.conv_kernel)
+
+    @property
+    def value_dim(self) -> int:
+        """Width of one value head."""
+        return self.v_head_dim or self.head_dim
+
+    def matmul_parameters(self, hidden: int) -> int:
+        """Parameters of the projections: what is read, and multiplied by, for every token."""
+        if self.kind == "mla":
+            return self._mla_matmul(hidden)
+        if self.kind == "linear":
+            keys, values = self._linear_widths
+            # q, k, v and the output gate z; the decay and write strengths (one a value head each).
+            return hidden * (2 * keys + 2 * values + 2 * self.heads) + values * hidden
+        query = self.heads * self.head_dim * (2 if self.output_gate else 1)
+        key = self.kv_heads * self.head_dim
+        value = 0 if self.keys_are_values else self.kv_heads * self.value_dim
+        return hidden * (query + key + value) + self.heads * self.value_dim * hidden
+
+    def _mla_matmul(self, hidden: int) -> int:
+        query_width = self.heads * (self.nope_head_dim + self.rope_head_dim)
+        if self.q_lora_rank:
+            query = hidden * self.q_lora_rank + self.q_lora_rank * query_width
+        else:
+            query = hidden * query_width
+        down = hidden * (self.kv_lora_rank + self.rope_head_dim)
+        up = self.kv_lora_rank * self.heads * (self.nope_head_dim + self.v_head_dim)
+        output = self.heads * self.v_head_dim * hidden
+        index_query = (self.q_lora_rank or hidden) * self.index_heads * self.index_head_dim
+        index_rest = hidden * (self.index_head_dim + self.index_heads)
+        return query + down + up + output + index_query + index_rest
+
+    @property
+    def _linear_widths(self) -> tuple[int, int]:
+        return self.kv_heads * self.head_dim, self.heads * self.value_dim
+
+    def parameters(self, hidden: int) -> int:
+        """All parameters of the layer's attention, biases and small vectors included."""
+        total = self.matmul_parameters(hidden) + self.extra_parameters
+        if self.qkv_bias:
+            keys = self.kv_heads * (self.head_dim + self.value_dim)
+            total += self.heads * self.head_dim + keys
+        if self.output_bias:
+            total += hidden
+        if self.kind == "linear":
+            keys, values = self._linear_widths
+            total += (2 * keys + values) * self.conv_kernel + 2 * self.heads + self.value_dim
+        return total
+
+    @property
+    def kv_elements_per_token(self) -> int:
+        """Elements that one cached token occupies; 0 for linear attention."""
+        if self.kind == "linear":
+            return 0
+        if self.kind == "mla":
+            return self.kv_lora_rank + self.rope_head_dim + self.index_head_dim
+        return self.kv_heads * (self.head_dim + self.value_dim)
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of the constant-size state a sequence (linear attention); 0 otherwise."""
+        if self.kind != "linear":
+            return 0
+        keys, values = self._linear_widths
+        matrix = self.heads * self.head_dim * self.value_dim
+        return matrix + (2 * keys + values) * (self.conv_kernel - 1)
+
+    def cached_tokens(self, context: ArrayLike) -> FloatArray:
+        """Tokens kept of `context` cached ones (>= 0): at most the window of a sliding layer."""
+        tokens = real("context", context, 0)
+        return tokens if self.window is None else np.minimum(tokens, float(self.window))
+
+    def kv_elements(self, context: ArrayLike) -> FloatArray:
+        """Cache elements a sequence after `context` tokens, without the constant state."""
+        return self.cached_tokens(context) * self.kv_elements_per_token
+
+    def kv_elements_read(self, context: ArrayLike) -> FloatArray:
+        """Cache elements that one query reads: fewer than stored where an indexer selects."""
+        tokens = self.cached_tokens(context)
+        if not self.index_topk:
+            return tokens * self.kv_elements_per_token
+        chosen = np.minimum(tokens, float(self.index_topk))
+        latent = self.kv_lora_rank + self.rope_head_dim
+        return chosen * latent + tokens * self.index_head_dim
+
+    def context_flops(self, context: ArrayLike) -> FloatArray:
+        """FLOPs of one query token over `context` tokens: scores and weighted sum.
+
+        Grouped-query: 2 heads (key + value width) a token. MLA in its absorbed form (as decoded):
+        2 heads (2 latent + rotary) a token. Linear: 8 a state element (decay, read, write, query),
+        whatever the context, and its convolution.
+        """
+        tokens = self.cached_tokens(context)
+        if self.kind == "linear":
+            keys, values = self._linear_widths
+            matrix = self.heads * self.head_dim * self.value_dim
+            constant = 8.0 * matrix + 2.0 * (2 * keys + values) * self.conv_kernel
+            return np.full_like(tokens, constant)
+        if self.kind == "mla":
+            per_token = 2.0 * self.heads * (2 * self.kv_lora_rank + self.rope_head_dim)
+            chosen = np.minimum(tokens, float(self.index_topk)) if self.index_topk else tokens
+            return chosen * per_token + tokens * 2.0 * self.index_heads * self.index_head_dim
+        return tokens * (2.0 * self.heads * (self.head_dim + self.value_dim))
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """The feed-forward part of a layer: dense (`experts` = 0) or a mixture of experts.
+
+    `intermediate` is the width of the dense network or of ONE expert; `shared_intermediate` the
+    total width of what every token passes through besides its experts (0: nothing).
+    `matrices`: 3 where gated (SwiGLU, GeGLU), 2 where not.
+    """
+
+    intermediate: int
+    experts: int = 0
+    experts_per_token: int = 0
+    shared_intermediate: int = 0
+    matrices: int = 3
+    bias: bool = False
+    extra_parameters: int = 0  # router biases, gate of the shared expert, scales
+
+    def __post_init__(self) -> None:
+        _at_least(1, intermediate=self.intermediate)
+        whole("experts", self.experts, 0)
+        whole("experts_per_token", self.experts_per_token, min(self.experts, 1), self.experts)
+        whole("shared_intermediate", self.shared_intermediate, 0)
+        whole("matrices", self.matrices, 2, 3)
+
+    def expert_parameters(self, hidden: int) -> int:
+        """Matrix parameters of one expert; of the dense network where there are no experts."""
+        return self.matrices * hidden * self.intermediate
+
+    def shared_parameters(self, hidden: int) -> int:
+        """Matrix parameters of the shared expert(s), used by every token."""
+        return self.matrices * hidden * self.shared_intermediate
+
+    def router_parameters(self, hidden: int) -> int:
+        return hidden * self.experts
+
+    def matmul_parameters(self, hidden: int) -> int:
+        """All matrices: every expert, the shared part and the router."""
+        routed = max(self.experts, 1) * self.expert_parameters(hidden)
+        return routed + self.shared_parameters(hidden) + self.router_parameters(hidden)
+
+    def active_matmul_parameters(self, hidden: int) -> int:
+        """Matrices that one token passes through."""
+        routed = (self.experts_per_token or 1) * self.expert_parameters(hidden)
+        return routed + self.shared_parameters(hidden) + self.router_parameters(hidden)
+
+    def _bias_of_one(self, hidden: int) -> int:
+        return (self.matrices - 1) * self.intermediate + hidden if self.bias else 0
+
+    def parameters(self, hidden: int) -> int:
+        """All parameters, biases included."""
+        biases = max(self.experts, 1) * self._bias_of_one(hidden)
+        return self.matmul_parameters(hidden) + biases + self.extra_parameters
+
+    def active_parameters(self, hidden: int) -> int:
+        """Parameters that one token uses, biases included."""
+        biases = (self.experts_per_token or 1) * self._bias_of_one(hidden)
+        return self.active_matmul_parameters(hidden) + biases + self.extra_parameters
+
+
+@dataclass(frozen=True)
+class LayerGroup:
+    """`count` equal layers; `norm_parameters` are those of one layer's norms on the residual."""
+
+    count: int
+    attention: Attention
+    mlp: Mlp
+    norm_parameters: int = 0
+
+    def __post_init__(self) -> None:
+        whole("count", self.count, 1)
+
+    def parameters(self, hidden: int) -> int:
+        """All parameters of the group."""
+        one = self.attention.parameters(hidden) + self.mlp.parameters(hidden)
+        return self.count * (one + self.norm_parameters)
+
+    def active_parameters(self, hidden: int) -> int:
+        """Parameters of the group that one token uses."""
+        one = self.attention.parameters(hidden) + self.mlp.active_parameters(hidden)
+        return self.count * (one + self.norm_parameters)
+
+    def active_matmul_parameters(self, hidden: int) -> int:
+        """Matrix parameters of the group that one token is multiplied by."""
+        one = self.attention.matmul_parameters(hidden) + self.mlp.active_matmul_parameters(hidden)
+        return self.count * one
