@@ -106,6 +106,9 @@ class Column:
                 f"{where} must have as many formulas as values ({len(self.values)}) or none, "
                 f"got {len(self.formulas)}"
             )
+        for value, template in zip(self.values, self.formulas, strict=bool(self.formulas)):
+            if template is not None and isinstance(value, str):
+                raise InputError(f"{where} must hold numbers where it has formulas, got {value!r}")
 
     def formula(self, row: int) -> str | None:
         """The template of that row; None where the cell is a constant or its value unknown."""
