@@ -9,21 +9,25 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
 from specmath.checks import InputError, real
 
 __all__ = ["Gpu", "catalogue", "find"]
 
-_SAME_PEAK = {"fp16": "bf16"}
+# The tensor cores run these at the rate of the format named.
+_SAME_PEAK = {"fp16": "bf16", "mxfp4": "fp4", "nvfp4": "fp4"}
+_PRICE_SOURCE = "2026, assumed list price of on-demand clouds; replace it with your own"
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, in SI units, as its datasheet gives it.
+    """One GPU, in SI units.
 
-    `peaks`: dense FLOP/s (not the figure "with sparsity") by dtype of the multiplication, with
-    accumulation in FP32 (INT32 for int8). `interconnect`: bytes/s that one GPU sends to its peers,
-    one direction. `usd_per_hour` is an assumption, to be overridden.
+    `bandwidth`: bytes/s of its memory. `peaks`: dense FLOP/s (never the figure "with sparsity") by
+    dtype of the operands, accumulated in FP32 (int8: operations/s, INT32). `memory`: bytes that the
+    driver reports. `interconnect`: bytes/s that one GPU sends to its peers, one direction.
+    `usd_per_hour`: an assumption, to be overridden. `sources`: where each field was read.
     """
 
     name: str
@@ -47,15 +51,42 @@ class Gpu:
         for dtype, peak in self.peaks.items():
             real(f"peaks[{dtype}]", peak, 0, low_open=True)
 
+    def computes_in(self, dtype: str) -> bool:
+        """Whether the tensor cores take operands of `dtype`."""
+        return _SAME_PEAK.get(dtype, dtype) in self.peaks
+
     def peak(self, dtype: str) -> float:
-        """Dense FLOP/s for operands of `dtype`; InputError naming what the GPU has."""
-        name = _SAME_PEAK.get(dtype, dtype)
-        if name not in self.peaks:
+        """Dense FLOP/s for operands of `dtype`.
+
+        Raises InputError naming the dtypes that the GPU computes in.
+        """
+        if not self.computes_in(dtype):
             has = ", ".join(self.peaks)
-            raise InputError(
-                f"dtype must be one that {self.name} computes in ({has}), got {dtype!r}"
-            )
-        return self.peaks[name]
+            raise InputError(f"dtype must be one {self.name} computes in ({has}), got {dtype!r}")
+        return self.peaks[_SAME_PEAK.get(dtype, dtype)]
+
+
+def _record(name: str, entry: dict[str, Any]) -> Gpu:
+    sheet = entry["datasheet"]
+    sources = {
+        "bandwidth": sheet,
+        "peaks": sheet,
+        "memory": entry["memory_source"],
+        "interconnect": sheet,
+        "usd_per_hour": _PRICE_SOURCE,
+    }
+    return Gpu(
+        name=name,
+        vendor=entry["vendor"],
+        bandwidth=entry["bandwidth"],
+        peaks=MappingProxyType(entry["peaks"]),
+        memory=float(entry["memory"]),
+        interconnect=entry["interconnect"],
+        interconnect_kind=entry["interconnect_kind"],
+        usd_per_hour=entry["usd_per_hour"],
+        sources=MappingProxyType(sources),
+        aliases=tuple(entry["aliases"]),
+    )
 
 
 @cache
@@ -64,39 +95,37 @@ def _gpus() -> dict[str, Gpu]:
     return {name: _record(name, entry) for name, entry in tomllib.loads(text).items()}
 
 
-def _record(name: str, entry: Mapping[str, object]) -> Gpu:
-    fields = dict(entry)
-    for key in ("peaks", "sources"):
-        fields[key] = MappingProxyType(fields[key])  # type: ignore[call-overload]
-    fields["aliases"] = tuple(fields.get("aliases", ()))  # type: ignore[arg-type]
-    return Gpu(name=name, **fields)  # type: ignore[arg-type]
-
-
 def catalogue() -> dict[str, Gpu]:
     """Every GPU of the catalogue, by name."""
     return dict(_gpus())
 
 
 def _key(name: str) -> str:
-    """Spelling without vendor, case and separators: "NVIDIA H100 SXM5" -> "h100sxm5"."""
+    """A spelling without vendor, case and separators: "NVIDIA H100 SXM5" -> "h100sxm5"."""
     text = name.lower()
-    for vendor in ("nvidia", "amd", "geforce", "instinct"):
-        text = text.replace(vendor, "")
+    for word in ("nvidia", "amd", "geforce", "instinct", "tesla"):
+        text = text.replace(word, "")
     return "".join(c for c in text if c.isalnum())
 
 
+@cache
+def _by_key() -> dict[str, Gpu]:
+    return {
+        _key(spelling): gpu for gpu in _gpus().values() for spelling in (gpu.name, *gpu.aliases)
+    }
+
+
 def find(name: str | Gpu) -> Gpu:
-    """The GPU of that name, however spelt; InputError with the nearest names."""
+    """The GPU of that name, however spelt ("h100_sxm", "NVIDIA H100 SXM5"); a record passes.
+
+    Raises InputError with the nearest names where the catalogue does not have it.
+    """
     if isinstance(name, Gpu):
         return name
-    by_key = {}
-    for gpu in _gpus().values():
-        by_key.update({_key(spelling): gpu for spelling in (gpu.name, *gpu.aliases)})
+    known = _by_key()
     key = _key(str(name))
-    if key in by_key:
-        return by_key[key]
-    close = difflib.get_close_matches(key, by_key, n=5, cutoff=0.4)
-    nearest = list(dict.fromkeys(by_key[match].name for match in close)) or sorted(_gpus())
-    raise InputError(
-        f"gpu must be one of the catalogue, got {name!r}; nearest: {', '.join(nearest)}"
-    )
+    if key in known:
+        return known[key]
+    close = difflib.get_close_matches(key, known, n=5, cutoff=0.4)
+    nearest = list(dict.fromkeys(known[match].name for match in close)) or sorted(_gpus())
+    raise InputError(f"gpu must be in the catalogue, got {name!r}; nearest: {', '.join(nearest)}")
