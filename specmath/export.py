@@ -72,7 +72,9 @@ def to_csv(
     editing the first row changes the whole table. Unknown is an empty cell, true and false are 1
     and 0 (the words are translated), and a share is a number (0.6, not 60%).
 
-    `decimal=","` needs `delimiter=";"`, else InputError; any other choice is refused too.
+    `decimal=","` needs `delimiter=";"`, else InputError; any other choice is refused too. Choose
+    what the spreadsheet program itself is set to: it reads the numbers inside formulas by its own
+    language, whatever is chosen when the file is opened.
     `date` is today where it is not given.
     """
     if (delimiter, decimal) not in ((",", "."), (";", "."), (";", ",")):
@@ -215,7 +217,7 @@ def _heading(part: Column | Input) -> str:
 
 def _write(sheet: Any, row: int, col: int, value: Cell, style: Any = None) -> None:
     """One constant cell. Text goes in as text whatever it starts with; unknown stays empty."""
-    if value is None:
+    if value is None or value == "":
         return
     if isinstance(value, str):
         sheet.write_string(row, col, clean(value), style)
@@ -290,14 +292,18 @@ def _chart(book: Any, table: Table, hint: Chart) -> Any:
             }
         )
     y_label = hint.y_label or ", ".join(_heading(table.column(name)) for name in hint.y)
-    # XlsxWriter takes a title that starts with "=" for a reference: neutralise these as well.
-    chart.set_title({"name": neutralise(table.title), "name_font": {"size": 12}})
-    chart.set_x_axis({"name": neutralise(_heading(table.column(hint.x)))})
-    chart.set_y_axis({"name": neutralise(y_label)})
+    chart.set_title({"name": _title(table.title), "name_font": {"size": 12}})
+    chart.set_x_axis({"name": _title(_heading(table.column(hint.x)))})
+    chart.set_y_axis({"name": _title(y_label)})
     chart.set_legend({"position": "bottom"})
     chart.show_blanks_as("gap")
     chart.set_size({"width": 640, "height": 380})
     return chart
+
+
+def _title(text: str) -> str:
+    """The text as a title: XlsxWriter takes what looks like Sheet!A1 for a reference."""
+    return clean(text).replace("!", "! ")
 
 
 def _evenly_spaced(values: tuple[Cell, ...]) -> bool:

@@ -1,0 +1,472 @@
+"""The writers: layout, live formulas recalculated by an independent evaluator, hostile text."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+import os
+import re
+import stat
+import zipfile
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import specmath
+from specmath.checks import InputError
+from specmath.export import clean, defined_names, neutralise, to_csv, to_xlsx, write_file
+from specmath.tables import Cell, Chart, Column, Input, Table
+
+DAY = datetime.date(2026, 3, 9)
+MAX_GAMMA = 8
+
+
+def brute_force(alpha: float, c: float, sigma: float) -> dict[str, list[Cell]]:
+    """The γ table by plain sums: no closed form, no formula of the library."""
+    out: dict[str, list[Cell]] = {}
+    for gamma in range(MAX_GAMMA + 1):
+        survival = [math.prod([alpha] * i) for i in range(gamma + 1)]
+        tau = math.fsum(survival)
+        cost = 1 + sigma * gamma + gamma * c if gamma else 1.0
+        row = {
+            "gamma": gamma,
+            "survival": survival[-1],
+            "tokens_per_step": tau,
+            "accepted_share": (tau - 1) / gamma if gamma else None,
+            "step_cost": cost,
+            "speedup": tau / cost,
+            "is_faster": tau > cost * (1 + 1e-9),
+        }
+        for name, value in row.items():
+            out.setdefault(name, []).append(value)
+    return out
+
+
+FORMULAS: dict[str, tuple[str | None, str | None]] = {
+    "gamma": (None, None),
+    "survival": ("1", "{survival^}*{alpha}"),
+    "tokens_per_step": ("1", "{tokens_per_step^}+{survival}"),
+    "accepted_share": (None, "({tokens_per_step}-1)/{gamma}"),
+    "step_cost": ("1", "1+{sigma}*{gamma}+{gamma}*{c}"),
+    "speedup": ("{tokens_per_step}/{step_cost}",) * 2,
+    "is_faster": ("{tokens_per_step}>{step_cost}*1.000000001",) * 2,
+}
+
+
+def gamma_table(
+    alpha: float = 0.8, c: float = 0.05, sigma: float = 0.125, text: str = "assumed"
+) -> Table:
+    """An i.i.d. table over γ; `text` is user text in every place that takes some."""
+    values = brute_force(alpha, c, sigma)
+    columns = tuple(
+        Column(
+            name,
+            text if name == "survival" else name.title(),
+            "tokens" if name == "gamma" else "",
+            f"{name}, from sums",
+            tuple(values[name]),
+            (first, *(rest,) * MAX_GAMMA),
+            '0.00"×"' if name == "speedup" else "",
+        )
+        for name, (first, rest) in FORMULAS.items()
+    )
+    note = Column("note", text, text, text, (text,) * (MAX_GAMMA + 1), source=text)
+    inputs = (
+        Input("alpha", "α", "", "accepted given all before were", alpha),
+        Input("c", text, text, "one draft forward / one target forward", c, source=text),
+        Input("sigma", "σ", "", "0 memory-bound, 1 compute-bound", sigma),
+        Input("price", "GPU price", "USD per hour", "not known", None),
+        Input("gpu", "GPU", "", "name", text),
+    )
+    chart = Chart("gamma", ("speedup", "tokens_per_step"), colors=("#1f77b4", "#888888"))
+    return Table(text, "gamma_table", (*columns, note), inputs, chart)
+
+
+def assert_same(read: list[Cell], expected: list[Cell], rel: float, where: str = "") -> None:
+    """Numbers within `rel`, and unknown where unknown is expected."""
+    assert [value is None for value in read] == [value is None for value in expected], where
+    numbers = [[float(v) for v in values if v is not None] for values in (read, expected)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=rel, abs=0), where
+
+
+def cells_of(data: bytes, delimiter: str = ",") -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+
+
+class Sheet:
+    """A spreadsheet of operators and A1 references, written for these tests alone.
+
+    It knows nothing of templates. Excel's rules: ^ before * and /, before + and -, before
+    comparisons; each from the left; an empty cell counts as 0.
+    """
+
+    LEVELS = (("=", "<>", "<", ">", "<=", ">="), ("+", "-"), ("*", "/"), ("^",))
+
+    def __init__(self, cells: list[list[str]], decimal: str = "."):
+        self.cells, self.decimal = cells, decimal
+        self.known: dict[tuple[int, int], Cell] = {}
+
+    def column(self, name: str) -> list[Cell]:
+        col = self.cells[0].index(name)
+        return [self.at(row, col) for row in range(1, len(self.cells))]
+
+    def at(self, row: int, col: int) -> Cell:
+        if (row, col) not in self.known:
+            self.known[row, col] = self._value(self.cells[row][col])
+        return self.known[row, col]
+
+    def _value(self, text: str) -> Cell:
+        if text.startswith("="):
+            pattern = rf"[A-Z]+\d+|\d+(?:\{self.decimal}\d+)?(?:e[+-]?\d+)?|>=|<=|<>|[-+*/^<>=()]"
+            tokens = re.findall(pattern, text[1:])
+            assert "".join(tokens) == text[1:], text
+            value = self._level(tokens, 0)
+            assert not tokens, text
+            return value
+        try:
+            return float(text.replace(self.decimal, "."))
+        except ValueError:
+            return text or None
+
+    def _level(self, tokens: list[str], level: int) -> float:
+        if level == len(self.LEVELS):
+            token = tokens.pop(0)
+            if token == "(":
+                inside = self._level(tokens, 0)
+                assert tokens.pop(0) == ")"
+                return inside
+            if reference := re.fullmatch(r"([A-Z]+)(\d+)", token):
+                col = 0
+                for letter in reference[1]:
+                    col = 26 * col + "ABCDEFGHIJKLMNOPQRSTUVWXYZ".index(letter) + 1
+                found = self.at(int(reference[2]) - 1, col - 1)
+                assert not isinstance(found, str), f"{token} is text"
+                return float(found or 0)
+            return float(token.replace(self.decimal, "."))
+        left = self._level(tokens, level + 1)
+        while tokens and tokens[0] in self.LEVELS[level]:
+            operator, right = tokens.pop(0), self._level(tokens, level + 1)
+            left = {
+                "=": lambda a, b: float(a == b),
+                "<>": lambda a, b: float(a != b),
+                "<": lambda a, b: float(a < b),
+                ">": lambda a, b: float(a > b),
+                "<=": lambda a, b: float(a <= b),
+                ">=": lambda a, b: float(a >= b),
+                "+": lambda a, b: a + b,
+                "-": lambda a, b: a - b,
+                "*": lambda a, b: a * b,
+                "/": lambda a, b: a / b,
+                "^": lambda a, b: a**b,
+            }[operator](left, right)
+        return left
+
+
+def test_csv_values_layout():
+    data = to_csv(gamma_table(text="H100, batch 1"), scenario="my scenario", date=DAY)
+    assert data.startswith(b"\xef\xbb\xbf")
+    header, *rows = cells_of(data)
+    assert header[:8] == [*FORMULAS, "note"]
+    assert header[8:11] == ["specmath_version", "date", "scenario"]
+    assert header[11:] == ["alpha", "c", "sigma", "price", "gpu"]
+    assert data.splitlines()[0].removeprefix(b"\xef\xbb\xbf").isascii()
+    stamp = [specmath.__version__, "2026-03-09", "my scenario"]
+    for row in rows:
+        assert row[7:] == ["H100, batch 1", *stamp, "0.8", "0.05", "0.125", "", "H100, batch 1"]
+    # Whole precision: what is read back is the very same double; unknown is empty.
+    for name, values in list(brute_force(0.8, 0.05, 0.125).items())[:6]:
+        read = [row[header.index(name)] for row in rows]
+        assert [float(cell) if cell else None for cell in read] == values
+    assert [row[header.index("is_faster")] for row in rows] == ["0"] + ["1"] * 8
+
+
+def test_date_is_today_where_none_is_given():
+    before = datetime.date.today()
+    read = cells_of(to_csv(gamma_table()))[1][9]
+    assert before <= datetime.date.fromisoformat(read) <= datetime.date.today()
+
+
+@pytest.mark.parametrize(("delimiter", "decimal"), [(",", "."), (";", "."), (";", ",")])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
+def test_changing_alpha_in_the_csv_changes_the_table(alpha, delimiter, decimal):
+    options = {"formulas": True, "delimiter": delimiter, "decimal": decimal}
+    cells = cells_of(to_csv(gamma_table(alpha=0.8), date=DAY, **options), delimiter)
+    cells[1][cells[0].index("alpha")] = repr(alpha).replace(".", decimal)
+    sheet = Sheet(cells, decimal)
+    assert sheet.column("alpha") == [alpha] * (MAX_GAMMA + 1)
+    for name, expected in brute_force(alpha, 0.05, 0.125).items():
+        assert_same(sheet.column(name), expected, 1e-14, name)
+    assert sheet.column("price") == [None] * (MAX_GAMMA + 1)
+
+
+def test_formulas_and_values_have_the_same_layout_and_only_operators():
+    values, live = (cells_of(to_csv(gamma_table(), date=DAY, formulas=f)) for f in (False, True))
+    assert values[0] == live[0]
+    assert [len(row) for row in values] == [len(row) for row in live]
+    formulas = [cell for row in live for cell in row if cell.startswith("=")]
+    assert len(formulas) == 5 * 9 + 8 + 4 * 8
+    for cell in formulas:
+        assert re.fullmatch(r"=([A-Z]+\d+|[-+*/^<>=().\d])+", cell), cell
+    assert live[3][1:5] == ["=B3*L4", "=C3+B4", "=(C4-1)/A4", "=1+N4*A4+A4*M4"]
+
+
+def test_columns_beyond_z_have_two_letters():
+    columns = [Column(f"x_{i}", "", "", "", (i, i)) for i in range(703)]
+    last = Column("last", "", "", "", (1379, 0), ("{x_25}+{x_26}+{x_701}+{x_702}-75", None))
+    cells = cells_of(to_csv(Table("t", "t", (*columns, last)), formulas=True))
+    assert cells[1][703] == "=Z2+AA2+ZZ2+AAA2-75"
+    assert Sheet(cells).at(1, 703) == 1379
+
+
+@pytest.mark.parametrize(("delimiter", "decimal"), [(",", ","), ("\t", "."), (";", ""), ("", ".")])
+def test_csv_options_that_would_not_read_back(delimiter, decimal):
+    with pytest.raises(InputError, match=r"delimiter and decimal must be"):
+        to_csv(gamma_table(), delimiter=delimiter, decimal=decimal)
+
+
+LEAF = st.sampled_from(["{x}", "{k}", "{x^}", "2", "0.5", "1e-3", "3"])
+EXPRESSION = st.recursive(
+    LEAF.map(lambda leaf: (leaf, leaf)),
+    lambda inner: st.tuples(inner, st.sampled_from("+-*/"), inner).map(
+        # The template leaves out the brackets that precedence makes needless.
+        lambda t: (f"({t[0][0]}){t[1]}({t[2][0]})", f"({t[0][1]}{t[1]}{t[2][1]})")
+    ),
+    max_leaves=8,
+)
+
+
+@given(EXPRESSION, st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0.1, 10))
+def test_any_formula_reaches_the_csv_as_meant(expression, before, here, k):
+    """Templates against Python's own arithmetic, through a CSV with decimal commas."""
+    template, plain = expression
+    names = {"{x^}": "before", "{x}": "here", "{k}": "k"}
+    for reference, name in names.items():
+        plain = plain.replace(reference, name)
+    try:
+        value = eval(plain, {"before": before, "here": here, "k": k})
+    except ZeroDivisionError:
+        return
+    table = Table(
+        "t",
+        "t",
+        (
+            Column("x", "", "", "", (before, here)),
+            Column("y", "", "", "", (0, value), (None, template)),
+        ),
+        (Input("k", "", "", "", k),),
+    )
+    cells = cells_of(to_csv(table, formulas=True, delimiter=";", decimal=","), ";")
+    assert Sheet(cells, ",").column("y")[1] == pytest.approx(value, rel=1e-14)
+
+
+HOSTILE = [
+    *("=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1+1", "\r=1+1", "\n=1+1", "  =1+1", '"=1+1', "＝1+1"),
+    *("x;=1+1", "x,=1+1", "x, =1+1", 'x;"=1+1', "\ufeff=1+1", "=cmd|' /C calc'!A0"),
+    '=HYPERLINK("http://example.com","x")',
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_text(text):
+    safe = neutralise(text)
+    assert "'" in safe
+    assert neutralise(safe) == safe
+    assert len(safe.splitlines()) == 1
+    assert safe.replace("'", "").strip() == clean(text).replace("'", "").strip()
+
+
+def starts_formula(cell: str) -> bool:
+    return cell.strip().lstrip('"').lstrip()[:1] in tuple("=+-@")
+
+
+@given(st.text() | st.text(alphabet="=+-@,;|\"' \t\r\nx1()", max_size=12))
+def test_no_text_starts_a_formula_under_either_delimiter(text):
+    table = Table("t", "t", (Column("x", "", "", "", (text,)),))
+    data = to_csv(table, scenario=text, date=DAY)
+    header, row = cells_of(data)
+    assert len(row) == len(header) == 4
+    assert row[0] == row[3] == neutralise(text) == neutralise(neutralise(text))
+    assert not re.search(r"[\t\r\n]", row[0])
+    for delimiter in ",;|":
+        for cells in cells_of(data, delimiter):
+            assert not any(cell and starts_formula(cell) for cell in cells), (delimiter, cells)
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", categories=("L", "N")), max_size=30))
+def test_ordinary_text_is_left_alone(text):
+    for plain in (text, f"{text} (α = 0.8), T5-small: a+b", f"{text}'s"):
+        assert neutralise(plain) == plain
+
+
+def test_text_that_no_cell_holds():
+    with pytest.raises(InputError, match="at most 32767 characters, got 32768"):
+        to_csv(gamma_table(), scenario="x" * 32_768)
+    with pytest.raises(InputError, match="at most 32767 characters, got 32768"):
+        to_xlsx(gamma_table(), scenario="x" * 32_768)
+    assert cells_of(to_csv(gamma_table(), scenario="\ud800 \x00"))[1][10] == "   "
+
+
+def workbook(table: Table, values: bool = False):
+    data = to_xlsx(table, scenario="my scenario", date=DAY)
+    return openpyxl.load_workbook(io.BytesIO(data), data_only=values)
+
+
+def test_workbook_carries_live_formulas_and_their_values():
+    live, cached = workbook(gamma_table()), workbook(gamma_table(), values=True)
+    assert live.sheetnames == ["Results", "Inputs", "Definitions", "About"]
+    results = live["Results"]
+    assert results.freeze_panes == "A2"
+    assert [cell.value for cell in results[1]][:3] == [
+        "Gamma (tokens)",
+        "assumed",
+        "Tokens_Per_Step",
+    ]
+    row = [cell.value for cell in results[4]]
+    assert row[:3] == [2, "=B3*alpha", "=C3+B4"]
+    assert row[4] == "=1+sigma*A4+A4*c_draft"
+    assert results["F4"].number_format == '0.00"×"'
+    for col, (name, expected) in enumerate(brute_force(0.8, 0.05, 0.125).items(), start=1):
+        read = [cached["Results"].cell(line, col).value for line in range(2, MAX_GAMMA + 3)]
+        # The file keeps 16 digits.
+        assert_same(read, expected, 1e-15, name)
+        assert [type(v) is bool for v in read] == [type(v) is bool for v in expected], name
+
+
+def test_workbook_inputs_are_named_cells():
+    book = workbook(gamma_table())
+    targets = {name: defined.attr_text for name, defined in book.defined_names.items()}
+    assert targets["alpha"] == "Inputs!$B$2"
+    assert targets["c_draft"] == "Inputs!$B$3"
+    assert [book["Inputs"].cell(line, 2).value for line in range(2, 6)] == [0.8, 0.05, 0.125, None]
+    assert [book["Inputs"].cell(line, 4).value for line in (2, 3)] == ["alpha", "c_draft"]
+
+
+def test_names_that_excel_reads_as_references_are_changed():
+    names = ["alpha", "c", "r", "R1C1", "tp8", "b1", "c_hat", "h100", "c_draft", "gamma", "true"]
+    inputs = tuple(Input(name, "", "", "", 1) for name in names)
+    table = Table("t", "t", (Column("x", "", "", "", (1,)),), inputs)
+    assert list(defined_names(table).values()) == [
+        *("alpha", "c_draft_", "r_", "R1C1_", "tp8_", "b1_", "c_hat", "h100_", "c_draft"),
+        *("gamma", "true_"),
+    ]
+    # XlsxWriter itself warns of names that Excel refuses, and leaves them out.
+    assert set(workbook(table).defined_names) == set(defined_names(table).values())
+
+
+def test_workbook_definitions_and_about():
+    book = workbook(gamma_table(text="=1+1"))
+    definitions = {row[0]: row[1:] for row in book["Definitions"].values}
+    assert definitions["name".title()] == ("Label", "Unit", "Definition", "Basis", "Source")
+    assert definitions["speedup"] == ("Speedup", None, "speedup, from sums", "computed", None)
+    assert definitions["c"][3] == "assumed"
+    assert set(definitions) == {"Name", *FORMULAS, "note", "alpha", "c", "sigma", "price", "gpu"}
+    about = dict(row[:2] for row in book["About"].values)
+    assert about["title"] == "=1+1"
+    assert about["specmath_version"] == specmath.__version__
+    assert about["date"] == "2026-03-09"
+    assert about["scenario"] == "my scenario"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_workbook_text_is_never_a_formula(text):
+    """User text in every place: stored as a string, and no title of the chart is a reference."""
+    table = gamma_table(text=text)
+    book = workbook(table)
+    note = book["Results"]["H2"]
+    assert (note.data_type, note.value) == ("s", clean(text))
+    wanted = {f"={f}" for f in ("1", "alpha", "c_draft")}
+    for sheet in book:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type == "f":
+                    assert sheet.title == "Results", cell
+                    assert cell.value in wanted or re.match(r"=[A-Z1(]", cell.value), cell
+                    assert cell.column <= 7, cell
+    with zipfile.ZipFile(io.BytesIO(to_xlsx(table))) as parts:
+        chart = parts.read("xl/charts/chart1.xml").decode()
+    references = re.findall(r"<c:f>(.*?)</c:f>", chart)
+    assert len(references) == 6
+    assert all(r.startswith("Results!$") for r in references)
+
+
+def chart_xml(x: tuple[Cell, ...]) -> str:
+    y = tuple(float(i) for i in range(len(x)))
+    columns = (Column("x", "The x", "tokens", "", x), Column("y", "The y", "×", "", y))
+    table = Table("A title", "t", columns, chart=Chart("x", ("y",), colors=("#123456",)))
+    with zipfile.ZipFile(io.BytesIO(to_xlsx(table))) as parts:
+        return parts.read("xl/charts/chart1.xml").decode()
+
+
+@pytest.mark.parametrize(
+    ("x", "kind"),
+    [
+        ((0, 1, 2, 3), "lineChart"),
+        ((0.1, 0.2, 0.3), "lineChart"),
+        (("a", "b", "c"), "lineChart"),
+        ((1,), "lineChart"),
+        ((1, 2, 4, 8), "scatterChart"),
+        ((0.5, 0.6, 0.9), "scatterChart"),
+    ],
+)
+def test_chart_keeps_distances_on_the_x_axis(x, kind):
+    xml = chart_xml(x)
+    assert f"<c:{kind}>" in xml
+    assert {"The x (tokens)", "The y (×)", "A title"} <= set(re.findall(r"<a:t>(.*?)</a:t>", xml))
+    assert "123456" in xml
+    assert "Results!$B$2" + (f":$B${len(x) + 1}" if len(x) > 1 else "") in xml
+
+
+def test_table_without_inputs_or_chart():
+    book = workbook(Table("t", "t", (Column("x", "", "", "", (1, None, "a", True)),)))
+    assert book.sheetnames == ["Results", "Definitions", "About"]
+    assert [row[0] for row in book["Results"].values] == ["x", 1, None, "a", True]
+
+
+def test_equal_tables_give_equal_bytes():
+    assert to_xlsx(gamma_table(), date=DAY) == to_xlsx(gamma_table(), date=DAY)
+    assert to_xlsx(gamma_table(), date=DAY) != to_xlsx(gamma_table(alpha=0.7), date=DAY)
+
+
+def test_write_file_replaces_whole_files(tmp_path):
+    path = tmp_path / "table.csv"
+    write_file(path, b"old")
+    path.chmod(0o640)
+    write_file(str(path), b"new and longer")
+    assert path.read_bytes() == b"new and longer"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_write_file_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    write_file(path, b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_write_file_follows_links_and_does_not_replace_devices_or_folders(tmp_path):
+    (tmp_path / "real").mkdir()
+    target = tmp_path / "real" / "table.csv"
+    target.write_bytes(b"old")
+    (tmp_path / "link.csv").symlink_to(target)
+    write_file(tmp_path / "link.csv", b"new")
+    assert target.read_bytes() == b"new"
+    assert (tmp_path / "link.csv").is_symlink()
+    write_file(os.devnull, b"gone")
+    assert Path(os.devnull).is_char_device()
+    with pytest.raises(IsADirectoryError):
+        write_file(tmp_path, b"x")
+    with pytest.raises(FileNotFoundError):
+        write_file(tmp_path / "no such folder" / "x", b"x")
