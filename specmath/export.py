@@ -118,13 +118,7 @@ def to_xlsx(table: Table, *, scenario: str = "", date: datetime.date | None = No
 
     stamp = _stamp(scenario, date)
     buffer = io.BytesIO()
-    options = {
-        "in_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "strings_to_numbers": False,
-    }
-    with xlsxwriter.Workbook(buffer, options) as book:
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
         created = datetime.datetime.fromisoformat(stamp["date"])
         book.set_properties({"title": clean(table.title), "created": created})
         _results_sheet(book, table)
@@ -171,7 +165,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
-        temporary.replace(target)
+        os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 

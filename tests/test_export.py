@@ -442,14 +442,15 @@ def test_write_file_replaces_whole_files(tmp_path):
     assert os.listdir(tmp_path) == ["table.csv"]
 
 
-def test_write_file_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_write_file_that_fails_leaves_the_old_file(tmp_path, monkeypatch, step):
     path = tmp_path / "table.csv"
     write_file(path, b"old")
 
-    def full(_: int) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, step, full)
     with pytest.raises(OSError, match="No space left"):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
