@@ -10,6 +10,10 @@ __all__ = ["InputError", "real", "whole"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
+# The largest float64 that int64 can hold: 2^63 itself does not fit.
+_LARGEST_INT64 = 2.0**63 - 1024
+
 
 class InputError(ValueError):
     """A value outside the range in which a formula means anything."""
@@ -25,6 +29,12 @@ def _first(values: NDArray[np.generic], bad: NDArray[np.bool_]) -> object:
     return values[bad].flat[0].item() if values.ndim else values.item()
 
 
+def _within(array: NDArray[np.generic], low: float, high: float) -> bool:
+    """Whether all of `array` is within [low, high]; nan is not, and an empty array is."""
+    # Two reductions and no temporary: the check of 10⁷ elements costs less than one formula.
+    return array.size == 0 or bool(array.min() >= low and array.max() <= high)
+
+
 def real(
     name: str, value: ArrayLike, low: float, high: float = np.inf, *, low_open: bool = False
 ) -> FloatArray:
@@ -36,8 +46,9 @@ def real(
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a number, got {value!r}") from error
-    good = np.isfinite(array) & (array <= high) & ((array > low) if low_open else (array >= low))
-    if not good.all():
+    least = np.nextafter(low, np.inf) if low_open else low
+    if not _within(array, least, min(high, _LARGEST_FLOAT)):
+        good = np.isfinite(array) & (array <= high) & (array >= least)
         found = _first(array, ~good)
         raise InputError(
             f"{name} must be a finite number {_bounds(low, high, low_open)}, got {found}"
@@ -48,18 +59,22 @@ def real(
 def whole(name: str, value: ArrayLike, low: int, high: float = np.inf) -> IntArray:
     """`value` as int64, every element a whole number within [low, high].
 
-    Floats that are whole (4.0) pass; 4.5, nan and booleans do not.
+    Floats that are whole (4.0) pass; 4.5, nan, booleans and what int64 cannot hold do not.
     """
     try:
         array = np.asarray(value)
-        as_float = array.astype(np.float64)
+        numbers = array if array.dtype.kind in "iu" else array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a whole number, got {value!r}") from error
     if array.dtype == np.bool_:
         raise InputError(f"{name} must be a whole number, got {value!r}")
-    good = np.isfinite(as_float) & (as_float == np.floor(as_float))
-    good &= (as_float >= low) & (as_float <= high)
-    if not good.all():
-        found = _first(array, ~good)
-        raise InputError(f"{name} must be a whole number {_bounds(low, high, False)}, got {found}")
-    return array.astype(np.int64)
+    if _within(numbers, low, min(high, _LARGEST_INT64)):
+        integers = numbers.astype(np.int64, copy=False)
+        if numbers.dtype.kind in "iu" or np.array_equal(integers, numbers):
+            return integers
+    good = np.isfinite(numbers) & (numbers == np.floor(numbers))
+    good &= (numbers >= low) & (numbers <= high)
+    if good.all():
+        high, good = _LARGEST_INT64, numbers <= _LARGEST_INT64
+    found = _first(array, ~good)
+    raise InputError(f"{name} must be a whole number {_bounds(low, high, False)}, got {found}")
