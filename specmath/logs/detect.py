@@ -1,0 +1,215 @@
+"""Reading telemetry: each engine sees the lines that hold its marks; content decides."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from specmath.checks import whole
+from specmath.logs.documents import json_value, looks_like_json, objects, opens_block, salvage
+from specmath.logs.engine import Node, Parser
+from specmath.logs.engines import ENGINES
+from specmath.logs.errors import LogError, start_of
+from specmath.logs.notes import Notes, Place
+from specmath.logs.record import Reading
+from specmath.logs.source import Readable, Source, as_sources, candidates, pieces
+
+__all__ = ["read"]
+
+LARGEST_BLOCK = 32 << 20
+BLOCK_BIT = 1
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_BLOCK_MARKS = (b"\n{", b"\n[\n", b"\n[\r", b"\n[{", b"\n[ ")
+# What JSON loggers (docker, zap, pino, structlog) call the line they wrap.
+_WRAPPED = ("log", "message", "msg", "MESSAGE")
+
+
+def read(source: Readable | Iterable[Readable], *, gamma: int | None = None) -> list[Reading]:
+    """Every reading in `source`: one for each channel of each engine found in it.
+
+    `source` is pasted text (str), the bytes of a file, a Path, an open binary file, or several of
+    these in order of time: two dumps of one server's metrics give the change between them. gzip
+    is expanded. `gamma` (tokens, >= 1) is the draft length where the format does not print it.
+    A log of any length is read in bounded memory.
+
+    Raises LogError where nothing could be read, saying what was found instead. Lines that could
+    not be read are in `Reading.warnings`, with their numbers.
+    """
+    if gamma is not None:
+        gamma = int(whole("gamma", gamma, 1, 256))
+    sources = as_sources(source)
+    if not sources:
+        raise LogError("no log given")
+    run = _Run(gamma)
+    for one in sources:
+        run.feed(one)
+    return run.finish(sources)
+
+
+class _Run:
+    """All engines over one call of read()."""
+
+    def __init__(self, gamma: int | None) -> None:
+        self.notes = Notes()
+        self.kept = [(engine, Notes()) for engine in ENGINES]
+        self.parsers: list[Parser] = [engine.parser(gamma, notes) for engine, notes in self.kept]
+        self.marks: list[tuple[bytes, int]] = [(mark, BLOCK_BIT) for mark in _BLOCK_MARKS]
+        for index, engine in enumerate(ENGINES, start=1):
+            self.marks += [(mark, 1 << index) for mark in engine.marks]
+        self.empty = True
+        self.start = ""
+        self.binary = False
+
+    def feed(self, source: Source) -> None:
+        """Stream one source through every parser."""
+        block = _Block()
+        for first, piece in pieces(source, self.notes):
+            if self.empty and piece.strip():
+                self.empty, self.start = False, piece[:400].decode("utf-8", "replace")
+            self.binary = self.binary or b"\0" in piece
+            self._piece(source, first, piece, block)
+        self._close(source, block, complete=False)
+
+    def _piece(self, source: Source, first: int, piece: bytes, block: _Block) -> None:
+        data = b"\n" + piece  # so that the first line, too, follows a newline
+        resume = self._take(source, data, 1, block) if block.open else 0
+        number, counted = first - 1, 0
+        for start, end, bits in candidates(data, self.marks):
+            if start < resume:
+                continue
+            number += data.count(b"\n", counted, start)
+            counted = start
+            line = data[start:end]
+            if opens_block(line):
+                block.begin(number, line)
+                resume = self._take(source, data, start, block)
+            else:
+                self._line(line.decode("utf-8", "replace"), bits, source.place(number))
+
+    def _take(self, source: Source, data: bytes, start: int, block: _Block) -> int:
+        """Give the block `data` from `start` up to its end; the offset after it."""
+        end = block.take(data, start)
+        if end is not None:
+            self._close(source, block, complete=True)
+            return end
+        if block.size > LARGEST_BLOCK:
+            self._close(source, block, complete=False)
+        return len(data)
+
+    def _close(self, source: Source, block: _Block, *, complete: bool) -> None:
+        if not block.open:
+            return
+        place, data = source.place(block.first), block.end()
+        text = data.decode("utf-8", "replace")
+        value = json_value(text)
+        if value is not None:
+            self._value(value, place)
+            return
+        inside = 0
+        for value in salvage(text):
+            inside += 1
+            self._value(value, place)
+        if inside and not complete:
+            self.notes.add(f"JSON is cut off: {inside} complete objects in it were read", place)
+        for start, end, bits in candidates(data, self.marks):
+            line = data[start:end].decode("utf-8", "replace")
+            if not looks_like_json(line.strip()):
+                number = place.line + data.count(b"\n", 0, start)
+                self._line(line, bits, source.place(number), json=False)
+
+    def _line(self, line: str, bits: int, at: Place, *, json: bool = True) -> None:
+        text = (_ESCAPES.sub("", line) if "\x1b" in line else line).strip()
+        plain = text.removeprefix("data:").lstrip()
+        if json and looks_like_json(plain):
+            value = json_value(plain)
+            if value is not None:
+                self._value(value, at)
+                return
+        for index, parser in enumerate(self.parsers, start=1):
+            if bits >> index & 1:
+                parser.line(text, at)
+
+    def _value(self, value: object, at: Place) -> None:
+        """Offer each object to the engines, outermost first, until one takes it."""
+        queue: deque[Node] = deque(objects(value))
+        while queue:
+            node = queue.popleft()
+            wrapped = next((node[key] for key in _WRAPPED if isinstance(node.get(key), str)), None)
+            if isinstance(wrapped, str):
+                self._wrapped(wrapped, at)
+            if not any(parser.document(node, at) for parser in self.parsers):
+                for inner in node.values():
+                    if isinstance(inner, (dict, list)):
+                        queue.extend(objects(inner))
+
+    def _wrapped(self, text: str, at: Place) -> None:
+        """A line that a JSON logger wrapped."""
+        data = text.encode("utf-8", "replace")
+        for start, end, bits in candidates(data, self.marks):
+            self._line(data[start:end].decode("utf-8", "replace"), bits, at, json=False)
+
+    def finish(self, sources: list[Source]) -> list[Reading]:
+        """The readings, or the LogError that says why there are none."""
+        common = self.notes.texts()
+        found = []
+        for parser, (_, notes) in zip(self.parsers, self.kept, strict=True):
+            readings = parser.readings()
+            found += [one.warned(*notes.texts(), *common) for one in readings]
+        if found:
+            return found
+        raise LogError(self._why(sources, [*common, *self._dropped()]))
+
+    def _dropped(self) -> Iterator[str]:
+        for _, notes in self.kept:
+            yield from notes.texts()
+
+    def _why(self, sources: list[Source], notes: list[str]) -> str:
+        if self.empty:
+            return f"{sources[0].name or 'the log'} is empty"
+        seen = [text for parser in self.parsers if (text := parser.without()) is not None]
+        said = "; ".join([*seen, *notes[:5]])
+        if said:
+            return f"no speculation to read: {said}"
+        names = ", ".join(sorted({engine.name for engine in ENGINES}))
+        hint = " (it looks binary)" if self.binary else ""
+        return (
+            f"no speculation found{hint}: no line is in the telemetry format of {names}. "
+            f"It starts {start_of(self.start)}. Text is read as a log; to read a file pass its Path"
+        )
+
+
+class _Block:
+    """Lines of a JSON value that spans several: kept until one closes it at the left margin."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.first = 0
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._closers: tuple[bytes, ...] = ()
+
+    def begin(self, number: int, line: bytes) -> None:
+        """Open at line `number`, which reads `line`."""
+        self.open, self.first, self.size, self._parts = True, number, 0, []
+        text = line.strip()
+        self._closers = (b"\n}",) if text.startswith(b"{") else (b"\n]",)
+        if text.startswith(b"[{"):
+            self._closers = (b"\n}", b"\n]")
+
+    def take(self, data: bytes, start: int) -> int | None:
+        """Take `data` from `start`; the offset after the closing line, or None if still open."""
+        look = start - 1 if self._parts else start
+        ends = [at for close in self._closers if (at := data.find(close, look)) >= 0]
+        end = len(data)
+        if ends:
+            newline = data.find(b"\n", min(ends) + 1)
+            end = len(data) if newline < 0 else newline + 1
+        self._parts.append(data[start:end])
+        self.size += end - start
+        return end if ends else None
+
+    def end(self) -> bytes:
+        """Close, and give back what was taken."""
+        data, self._parts, self.open = b"".join(self._parts), [], False
+        return data

@@ -1,0 +1,288 @@
+"""vLLM's `SpecDecoding metrics: …` lines: v1, one interval a line, four eras.
+
+The mean acceptance length left out the bonus token until PR 17908 (2025-05). Which one holds is
+decided by the per-position rates: their sum is the length without it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from specmath.logs.engine import SYNTHETIC, Engine, Parser, timestamp
+from specmath.logs.errors import LogError
+from specmath.logs.notes import Notes, Place
+from specmath.logs.paste import check_survival
+from specmath.logs.record import Reading
+from specmath.logs.tally import Tally, make_reading
+
+__all__ = ["ENGINE", "VllmLog"]
+
+_NUM = r"(\d{1,15}(?:\.\d{1,15})?)"
+_V1_LINE = "SpecDecoding metrics: "
+_LENGTH = re.compile(rf"Mean acceptance length: {_NUM}")
+_ACCEPTED = re.compile(r"Accepted: (\d{1,15}) tokens")
+_DRAFTED = re.compile(r"Drafted: (\d{1,15}) tokens")
+_DRAFTED_PER_SECOND = re.compile(rf"Drafted throughput: {_NUM} tokens/s")
+_RATES = re.compile(r"Per-position acceptance rate: ((?:\d\.\d{1,9}(?:, )?){1,256})")
+_RATE = re.compile(rf"raft acceptance rate: {_NUM}%")
+_GENERATION = re.compile(rf"Avg generation throughput: {_NUM} tokens/s")
+_CONFIG = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s?[=:]\s?(\d{1,3})\b")
+
+RATE_FORM = "v1 log (2025-04, rate only)"
+PLAIN_FORM = "v1 log (2025-04, mean length without the bonus token)"
+MIDDLE_FORM = "v1 log (2025-05 to 2025-09)"
+CURRENT_FORM = "v1 log (2025-09 on)"
+UNRESOLVED_FORM = "v1 log (mean length, bonus token unresolved)"
+
+
+class VllmLog(Parser):
+    """Sums the intervals of each era and draft length; v0's totals are cut at restarts."""
+
+    def __init__(self, gamma: int | None, notes: Notes) -> None:
+        super().__init__(gamma, notes)
+        self._groups: dict[tuple[str, int | None], Tally] = {}
+        self._plain: Tally = Tally()
+        self._rate: float | None = None
+        self._cover = _Cover()
+        self._configured: set[int] = set()
+        self._tree = False
+        self._other: set[str] = set()
+
+    def line(self, text: str, at: Place) -> None:
+        if _V1_LINE in text:
+            self._v1(text, at)
+        elif found := _GENERATION.search(text):
+            self._rate = float(found.group(1))
+            self._other.add("vLLM throughput lines")
+        elif "DiffusionDecoding metrics" in text:
+            self._other.add("vLLM DiffusionDecoding lines, which are not speculation")
+        else:
+            self._setting(text)
+
+    def _setting(self, text: str) -> None:
+        if "synthetic" in text and ("rejection_sample" in text or "accept" in text):
+            self.notes.add(SYNTHETIC)
+        if found := _CONFIG.search(text):
+            self._configured.add(int(found.group(1)))
+        if "speculative_token_tree" in text and "speculative_token_tree=None" not in text:
+            self._tree = self._tree or text.count("(", text.find("speculative_token_tree")) > 1
+
+    def _counts(self, form: str, accepted: int, drafted: int, text: str, at: Place) -> None:
+        """An interval that tells accepted and drafted only: steps follow from a known γ."""
+        if accepted > drafted:
+            self.notes.add("more tokens accepted than drafted: line left out", at)
+            return
+        tally = self._groups.setdefault((form, None), Tally())
+        tally.add(steps=0, drafted=drafted, accepted=accepted, line=at.line, when=timestamp(text))
+
+    def _v1(self, text: str, at: Place) -> None:
+        accepted_text, drafted_text = _ACCEPTED.search(text), _DRAFTED.search(text)
+        if accepted_text is None or drafted_text is None:
+            self.notes.add("a 'SpecDecoding metrics' line is cut off: left out", at)
+            return
+        accepted, drafted = int(accepted_text.group(1)), int(drafted_text.group(1))
+        generation, self._rate = self._rate, None
+        if drafted == 0:
+            return
+        if accepted > drafted:
+            self.notes.add("more tokens accepted than drafted: line left out", at)
+            return
+        self._agrees(text, accepted / drafted, at)
+        length_text, rates = _LENGTH.search(text), self._rates(text, at)
+        if rates is None or length_text is None:
+            self._without_rates(text, accepted, drafted, length_text, at)
+            return
+        form = self._form(text, float(length_text.group(1)), rates, at)
+        steps = _steps(accepted, drafted, rates)
+        tally = self._groups.setdefault((form, len(rates)), Tally())
+        tally.add(
+            steps=steps,
+            drafted=drafted,
+            accepted=accepted,
+            survival=rates,
+            line=at.line,
+            when=timestamp(text),
+        )
+        per_second = _DRAFTED_PER_SECOND.search(text)
+        if per_second and generation is not None and form == CURRENT_FORM:
+            self._cover.add(float(per_second.group(1)), generation, steps, accepted, drafted)
+
+    def _rates(self, text: str, at: Place) -> tuple[float, ...] | None:
+        found = _RATES.search(text)
+        if found is None:
+            return None
+        try:
+            return check_survival(tuple(float(r) for r in found.group(1).split(", ") if r))
+        except LogError as error:
+            self.notes.add(f"per-position rates not used: {error}", at)
+            return None
+
+    def _agrees(self, text: str, share: float, at: Place) -> None:
+        printed = _RATE.search(text)
+        if printed and abs(float(printed.group(1)) / 100.0 - share) > 0.001:
+            self.notes.add("the printed rate is not accepted / drafted: the counts were used", at)
+
+    def _form(self, text: str, length: float, rates: tuple[float, ...], at: Place) -> str:
+        """Era by the identity that holds: length = Σ rates (no bonus) or 1 + Σ rates."""
+        total, tolerance = sum(rates), 0.006 + 0.0005 * len(rates)
+        if abs(length - total) <= tolerance:
+            return PLAIN_FORM
+        if abs(length - 1.0 - total) > tolerance:
+            self.notes.add(
+                f"mean acceptance length {length:g} is neither the sum of the per-position rates "
+                f"nor one more ({total:.3f}): the rates and counts were used",
+                at,
+            )
+        return CURRENT_FORM if "Drafted throughput: " in text else MIDDLE_FORM
+
+    def _without_rates(
+        self, text: str, accepted: int, drafted: int, length: re.Match[str] | None, at: Place
+    ) -> None:
+        mean = float(length.group(1)) if length else 0.0
+        if mean <= 1.0 or accepted == 0:
+            self._counts(RATE_FORM, accepted, drafted, text, at)
+            return
+        # Two readings are kept side by side; finish() tells which of them can be.
+        bonus = self._groups.setdefault((UNRESOLVED_FORM, None), Tally())
+        for tally, per_step in ((bonus, mean - 1.0), (self._plain, mean)):
+            tally.add(
+                steps=accepted / per_step,
+                drafted=drafted,
+                accepted=accepted,
+                line=at.line,
+                when=timestamp(text),
+            )
+
+    def readings(self) -> list[Reading]:
+        found: list[Reading] = []
+        known = self.gamma or (min(self._configured) if len(self._configured) == 1 else None)
+        for (form, gamma), tally in self._groups.items():
+            if form == UNRESOLVED_FORM:
+                found += self._resolve(tally, known)
+            elif tally.drafted:
+                found.append(self._reading(form, tally, gamma or known))
+        return found
+
+    def _reading(self, form: str, tally: Tally, gamma: int | None) -> Reading:
+        warnings = []
+        steps: float | None = tally.steps
+        if not tally.steps:
+            steps = tally.drafted / gamma if gamma else None
+        elif gamma and tally.drafted < 0.98 * gamma * tally.steps:
+            warnings.append(
+                f"drafts vary in length ({tally.drafted / tally.steps:.2f} tokens a step of at "
+                f"most {gamma}): steps follow from the per-position rates, and a draft that "
+                "stopped early lowers the rates at later positions"
+            )
+        passes = None
+        if form == CURRENT_FORM and steps:
+            ratio, notes = self._cover.passes_per_step()
+            passes = steps * ratio if ratio else None
+            warnings += notes
+        return make_reading(
+            "vllm",
+            form,
+            steps=steps,
+            drafted=tally.drafted,
+            accepted=tally.accepted,
+            survival=tally.survival,
+            gamma=gamma,
+            passes=passes,
+            tree=self._tree,
+            windows=tally.series.windows(),
+            warnings=warnings,
+        )
+
+    def _resolve(self, bonus: Tally, gamma: int | None) -> list[Reading]:
+        """A length without per-position rates: the reading whose D/N is a whole γ, or both."""
+        found = []
+        for tally, says in ((bonus, "with"), (self._plain, "without")):
+            length = tally.drafted / tally.steps
+            fits = abs(length - round(length)) < 0.03 and round(length) >= 1
+            if fits and (gamma is None or round(length) == gamma):
+                form = f"v1 log (mean length {says} the bonus token)"
+                found.append(self._reading(form, tally, round(length)))
+        if len(found) == 1:
+            return found
+        if not found:
+            forms = [f"v1 log (mean length {says} the bonus token)" for says in ("with", "without")]
+            tallies = (bonus, self._plain)
+            found = [self._reading(f, t, gamma) for f, t in zip(forms, tallies, strict=True)]
+        text = "whether the mean length counts the bonus token cannot be told: two readings"
+        main = make_reading(
+            "vllm", UNRESOLVED_FORM, drafted=bonus.drafted, accepted=bonus.accepted, gamma=gamma
+        )
+        return [replace(main, alternatives=tuple(found)).warned(text)]
+
+    def without(self) -> str | None:
+        return "found " + " and ".join(sorted(self._other)) if self._other else None
+
+
+def _steps(accepted: int, drafted: int, rates: tuple[float, ...]) -> int:
+    """N = D/γ where the printed rates agree with it; else A/Σ rates (drafts of varying length)."""
+    gamma, total = len(rates), sum(rates)
+    even = drafted / gamma
+    if total <= 0.0 or abs(accepted / even - total) <= 0.0006 * gamma + 1.0 / even:
+        return max(round(even), 1)
+    return max(round(accepted / total), 1)
+
+
+class _Cover:
+    """Passes per step from the throughputs: only intervals without an idle gap count.
+
+    vLLM divides by the time since the last *printed* line, so after idle its speculative
+    throughputs are diluted while the generation throughput is not.
+    """
+
+    LONGEST_SECONDS = 90.0
+
+    def __init__(self) -> None:
+        self._shortest = self.LONGEST_SECONDS
+        self._steps = self._passes = 0.0
+        self._idle = 0
+
+    def add(
+        self, per_second: float, generation: float, steps: int, accepted: int, drafted: int
+    ) -> None:
+        """One interval: drafted and generated tokens per second, and its counts."""
+        seconds = drafted / per_second if per_second > 0 else float("inf")
+        if seconds > 1.5 * self._shortest:
+            self._idle += 1
+            return
+        if seconds < self._shortest / 1.5:
+            self._shortest, self._steps, self._passes = seconds, 0.0, 0.0
+        self._steps += steps
+        self._passes += generation * seconds - accepted
+
+    def passes_per_step(self) -> tuple[float | None, list[str]]:
+        """(passes / steps, notes)."""
+        notes = []
+        if self._idle:
+            notes.append(
+                f"{self._idle} intervals follow an idle gap: their printed throughputs are "
+                "diluted, so their counts were used and their throughputs were not"
+            )
+        if self._steps <= 0 or self._passes <= 0:
+            return None, notes
+        ratio = self._passes / self._steps
+        if ratio > 1.01:
+            notes.append(
+                "coverage is a lower bound: the first token of a request comes from prefill and "
+                "looks like a step without a draft"
+            )
+        return ratio, notes
+
+
+ENGINE = Engine(
+    "vllm",
+    (
+        b"SpecDecoding metrics: ",
+        b"Avg generation throughput: ",
+        b"DiffusionDecoding metrics",
+        b"num_spec",
+        b"synthetic",
+        b"speculative_token_tree",
+    ),
+    VllmLog,
+)

@@ -1,0 +1,207 @@
+"""Bytes to lines and JSON documents: gzip, UTF-16, long lines and cut-off files included.
+
+A log of gigabytes passes through in pieces of one megabyte. Only lines that hold one of the
+engines' marks are decoded at all; finding a mark is a C search over the piece.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from specmath.logs.errors import LogError
+from specmath.logs.notes import Notes, Place
+
+__all__ = ["Source", "as_sources", "candidates", "pieces"]
+
+PIECE = 1 << 20
+LONGEST_LINE = 64 << 20
+# A log compresses 10- to 100-fold; deflate's limit is 1032. Zeros are what reaches it.
+BOMB_RATIO = 200
+BOMB_FLOOR = 64 << 20
+MOST_EXPANDED = 64 << 30
+
+_OTHER_PACKING = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+}
+
+Readable = str | bytes | Path | BinaryIO
+
+
+class Source:
+    """One log: pasted text, the bytes of an upload, a file, or an open binary stream."""
+
+    def __init__(self, content: Readable, order: int, only: bool) -> None:
+        self.order = order
+        self.name = "" if only else f"input {order + 1}"
+        self._content = content
+        if isinstance(content, Path):
+            self.name = content.name
+
+    def place(self, line: int) -> Place:
+        """The place of line number `line`, counted from 1."""
+        return Place(self.name, self.order, line)
+
+    def open(self) -> BinaryIO:
+        """The raw bytes; LogError names a file that cannot be opened."""
+        if isinstance(self._content, str):
+            return io.BytesIO(self._content.encode("utf-8", "replace"))
+        if isinstance(self._content, bytes):
+            return io.BytesIO(self._content)
+        if isinstance(self._content, Path):
+            try:
+                return self._content.open("rb")
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise LogError(f"cannot open {self._content}: {reason}") from error
+        return self._content
+
+
+def as_sources(content: Readable | Iterable[Readable]) -> list[Source]:
+    """The sources in the order given. A str is pasted text; a file is a Path."""
+    single = isinstance(content, (str, bytes, Path)) or hasattr(content, "read")
+    items: list[Readable] = [content] if single else list(content)  # type: ignore[list-item, arg-type]
+    for item in items:
+        if not isinstance(item, (str, bytes, Path)) and not hasattr(item, "read"):
+            raise LogError(f"a source is text, bytes, a Path or a binary file, got {item!r}")
+    return [Source(item, order, len(items) == 1) for order, item in enumerate(items)]
+
+
+def pieces(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
+    """(number of the first line, bytes of whole lines), in order; the last may lack a newline."""
+    number, carry = 1, b""
+    skipping = False
+    for chunk in _chunks(source, notes):
+        if skipping:
+            newline = chunk.find(b"\n")
+            if newline < 0:
+                continue
+            chunk, skipping, number = chunk[newline + 1 :], False, number + 1
+        data = carry + chunk if carry else chunk
+        cut = data.rfind(b"\n") + 1
+        whole, carry = data[:cut], data[cut:]
+        if whole:
+            yield number, whole
+            number += whole.count(b"\n")
+        if len(carry) > LONGEST_LINE:
+            notes.add(
+                f"a line longer than {LONGEST_LINE >> 20} MiB was skipped", source.place(number)
+            )
+            carry, skipping = b"", True
+    if carry:
+        yield number, carry
+
+
+def candidates(piece: bytes, marks: Sequence[tuple[bytes, int]]) -> list[tuple[int, int, int]]:
+    """(start, end, which) of each line of `piece` that holds a mark, in order.
+
+    `marks` pairs a byte string with a bit; `which` is the union of the bits a line earned.
+    """
+    found: dict[int, int] = {}
+    for mark, bit in marks:
+        at = piece.find(mark)
+        while at >= 0:
+            # A mark that begins with a newline marks the line that it begins.
+            start = piece.rfind(b"\n", 0, at + 1) + 1
+            found[start] = found.get(start, 0) | bit
+            end = piece.find(b"\n", at + 1)
+            if end < 0:
+                break
+            at = piece.find(mark, end)
+    lines = []
+    for start in sorted(found):
+        end = piece.find(b"\n", start)
+        lines.append((start, len(piece) if end < 0 else end, found[start]))
+    return lines
+
+
+def _chunks(source: Source, notes: Notes) -> Iterator[bytes]:
+    """Decompressed UTF-8 (or whatever single-byte text it is) in chunks of one megabyte."""
+    raw = source.open()
+    try:
+        head = raw.read(8)
+        if not isinstance(head, bytes):
+            raise LogError("a log file must be opened in binary mode")
+        for magic, packing in _OTHER_PACKING.items():
+            if head.startswith(magic):
+                raise LogError(
+                    f"{source.name or 'this'} is {packing}-compressed: decompress it first "
+                    "(gzip is read as it is)"
+                )
+        joined = _Rejoined(head, raw)
+        chunks = _gunzip(joined, source, notes) if head.startswith(b"\x1f\x8b") else joined.chunks()
+        yield from _as_utf8(chunks)
+    except OSError as error:
+        raise LogError(f"cannot read {source.name or 'the input'}: {error}") from error
+    finally:
+        if raw is not source._content:
+            raw.close()
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken, counting what has been read."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+        self.taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        data = head + self._rest.read(size - len(head) if size >= 0 else -1)
+        self.taken += len(data)
+        return data
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self.read(PIECE):
+            yield chunk
+
+
+def _gunzip(packed: _Rejoined, source: Source, notes: Notes) -> Iterator[bytes]:
+    expanded = 0
+    # GzipFile asks only for read(); it reads ahead at most one buffer.
+    with gzip.GzipFile(fileobj=packed, mode="rb") as stream:
+        while True:
+            try:
+                chunk = stream.read1(PIECE)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                notes.add(
+                    f"{source.name or 'the gzip data'} is cut off or damaged after {expanded} "
+                    f"expanded bytes ({error}): what came before was read"
+                )
+                return
+            if not chunk:
+                return
+            expanded += len(chunk)
+            bomb = expanded > BOMB_FLOOR and expanded > BOMB_RATIO * packed.taken
+            if bomb or expanded > MOST_EXPANDED:
+                raise LogError(
+                    f"{source.name or 'the gzip data'} expands to more than {expanded >> 20} MiB "
+                    f"from {packed.taken} bytes: refused as a gzip bomb (limit {BOMB_RATIO} times "
+                    f"its size above {BOMB_FLOOR >> 20} MiB, and {MOST_EXPANDED >> 30} GiB in all)"
+                )
+            yield chunk
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """UTF-16 (what PowerShell's > writes) as UTF-8; a byte-order mark is dropped."""
+    first = next(chunks, b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        yield decoder.decode(first).encode("utf-8", "replace")
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode("utf-8", "replace")
+        return
+    yield first.removeprefix(codecs.BOM_UTF8)
+    yield from chunks

@@ -1,0 +1,241 @@
+"""Counts that add up while a log streams by, and the Reading they make: bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from specmath.logs.estimate import Alpha, conditional, estimate_alpha
+from specmath.logs.record import Reading, Requests, Window
+
+__all__ = ["Series", "Spread", "Tally", "make_reading"]
+
+MOST_WINDOWS = 4096
+MOST_REQUESTS = 4096
+
+
+class Series:
+    """Windows in order; above MOST_WINDOWS neighbours are merged, so a long log stays small."""
+
+    def __init__(self) -> None:
+        self._windows: list[Window] = []
+        self._partial: Window | None = None
+        self._span = 1
+        self._filled = 0
+
+    def add(self, window: Window) -> None:
+        """Append `window`."""
+        self._partial = window if self._partial is None else _merged(self._partial, window)
+        self._filled += 1
+        if self._filled == self._span:
+            self._windows.append(self._partial)
+            self._partial, self._filled = None, 0
+        if len(self._windows) > MOST_WINDOWS:
+            pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
+            odd = [self._windows[-1]] if len(self._windows) % 2 else []
+            self._windows = [_merged(first, second) for first, second in pairs] + odd
+            self._span *= 2
+
+    def windows(self) -> tuple[Window, ...]:
+        """All windows, the unfinished one included."""
+        return tuple(self._windows) + ((self._partial,) if self._partial is not None else ())
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def _merged(first: Window, second: Window) -> Window:
+    """Two neighbouring windows as one: counts add, rates average by weight."""
+    weight = first.weight + second.weight
+    shares = (first.weight / weight, second.weight / weight) if weight > 0 else (0.5, 0.5)
+    tokens = None
+    if first.tokens_per_step is not None and second.tokens_per_step is not None:
+        tokens = shares[0] * first.tokens_per_step + shares[1] * second.tokens_per_step
+    survival = None
+    if first.survival and second.survival and len(first.survival) == len(second.survival):
+        mixed = shares[0] * np.array(first.survival) + shares[1] * np.array(second.survival)
+        survival = tuple(float(rate) for rate in mixed)
+    return Window(
+        line=first.line,
+        when=first.when,
+        steps=_sum(first.steps, second.steps),
+        drafted=_sum(first.drafted, second.drafted),
+        accepted=_sum(first.accepted, second.accepted),
+        tokens_per_step=tokens,
+        survival=survival,
+        weight=weight,
+    )
+
+
+class Spread:
+    """One value a request, thinned evenly (every 2nd, 4th, …) above MOST_REQUESTS."""
+
+    def __init__(self, measure: str) -> None:
+        self.measure = measure
+        self.count = 0
+        self._stride = 1
+        self._values: list[float] = []
+
+    def add(self, value: float) -> None:
+        """Add the value of one more request."""
+        if self.count % self._stride == 0:
+            self._values.append(value)
+        self.count += 1
+        if len(self._values) > MOST_REQUESTS:
+            self._values = self._values[::2]
+            self._stride *= 2
+
+    def requests(self) -> Requests | None:
+        """The distribution, or None below two requests."""
+        if self.count < 2:
+            return None
+        low, middle, high = (float(q) for q in np.quantile(self._values, (0.1, 0.5, 0.9)))
+        return Requests(self.count, self.measure, tuple(self._values), low, middle, high)
+
+
+class Tally:
+    """Sums of one kind of reading: steps, drafted, accepted, accepted at each position."""
+
+    def __init__(self) -> None:
+        self.steps = 0.0
+        self.drafted = 0
+        self.accepted = 0
+        self.at_position: list[float] = []
+        self.series = Series()
+
+    def add(
+        self,
+        *,
+        steps: float,
+        drafted: int,
+        accepted: int,
+        survival: Sequence[float] = (),
+        line: int = 0,
+        when: str | None = None,
+    ) -> None:
+        """Add one window; `survival` holds rates over its `steps`."""
+        self.steps += steps
+        self.drafted += drafted
+        self.accepted += accepted
+        missing = len(survival) - len(self.at_position)
+        self.at_position += [0.0] * max(missing, 0)
+        for position, rate in enumerate(survival):
+            self.at_position[position] += rate * steps
+        tokens = 1.0 + accepted / steps if steps > 0 else None
+        whole = round(steps)
+        self.series.add(
+            Window(line, when, whole, drafted, accepted, tokens, tuple(survival) or None, steps)
+        )
+
+    @property
+    def survival(self) -> tuple[float, ...] | None:
+        """Accepted at position i over all steps, or None where no position was counted."""
+        if not self.at_position or self.steps <= 0:
+            return None
+        return tuple(min(count / self.steps, 1.0) for count in self.at_position)
+
+
+def make_reading(
+    engine: str,
+    form: str,
+    *,
+    steps: float | None = None,
+    drafted: int | None = None,
+    accepted: int | None = None,
+    tokens_per_step: float | None = None,
+    survival: Sequence[float] | None = None,
+    from_histogram: bool = False,
+    gamma: int | None = None,
+    generated: int | None = None,
+    passes: float | None = None,
+    tree: bool = False,
+    alpha: Alpha | None = None,
+    windows: Sequence[Window] = (),
+    requests: Requests | None = None,
+    draft_seconds: float | None = None,
+    draft_share: float | None = None,
+    facts: Mapping[str, float | str | None] | None = None,
+    warnings: Sequence[str] = (),
+) -> Reading:
+    """The Reading that these counts make; what they imply is derived here, for every engine.
+
+    `passes` counts all decode passes of all sequences, with and without a draft: it gives
+    coverage = steps / passes and tokens per pass, 1 + accepted / passes.
+    """
+    notes = list(warnings)
+    if steps and accepted is not None:
+        tokens_per_step = 1.0 + accepted / steps
+    if survival and gamma is None:
+        gamma = len(survival)
+    coverage = _coverage(steps, passes, notes)
+    per_pass = 1.0 + accepted / passes if accepted is not None and passes else None
+    alpha = alpha or estimate_alpha(
+        steps=steps,
+        drafted=drafted,
+        accepted=accepted,
+        survival=survival,
+        gamma=gamma,
+        tokens_per_step=tokens_per_step,
+        from_histogram=from_histogram,
+        windows=windows,
+    )
+    if tree:
+        alpha = Alpha()
+        notes.append(
+            "a token tree: accepted / drafted is a share of tree nodes, and no α follows from it; "
+            "use tokens per step or the histogram"
+        )
+    elif alpha.value is None and drafted and accepted is not None and gamma is None:
+        notes.append(
+            f"the draft length is not printed here: α is at least the accepted share "
+            f"{accepted / drafted:.3f}; give gamma to get α"
+        )
+    c = None
+    if draft_share is not None and gamma and 0.0 <= draft_share < 1.0:
+        c = draft_share / (1.0 - draft_share) / gamma
+        notes.append(
+            "c is drafting time over the rest of the step, per drafted token: it takes the rest "
+            "(verification, sampling, host) as one target forward"
+        )
+    return Reading(
+        engine=engine,
+        format=form,
+        steps=None if steps is None else round(steps),
+        drafted=drafted,
+        accepted=accepted,
+        tokens_per_step=tokens_per_step,
+        tokens_per_pass=per_pass,
+        survival=tuple(survival) if survival else None,
+        conditional=conditional(survival) if survival else None,
+        alpha=alpha.value,
+        alpha_basis=alpha.basis,
+        alpha_interval=alpha.interval,
+        interval_basis=alpha.interval_basis,
+        gamma=gamma,
+        drafted_per_step=drafted / steps if drafted is not None and steps else None,
+        coverage=coverage,
+        generated=generated,
+        windows=tuple(windows),
+        requests=requests,
+        draft_seconds=draft_seconds,
+        draft_share=draft_share,
+        c=c,
+        facts=tuple((name, value) for name, value in (facts or {}).items() if value is not None),
+        warnings=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _coverage(steps: float | None, passes: float | None, notes: list[str]) -> float | None:
+    """steps / passes; a little above 1 is rounding, more means the two do not belong together."""
+    if steps is None or passes is None or passes <= 0:
+        return None
+    coverage = steps / passes
+    if coverage > 1.05:
+        notes.append(
+            f"{steps:.0f} steps with a draft but only {passes:.0f} passes: the generated tokens "
+            "printed do not cover the same time, so coverage is left out"
+        )
+        return None
+    return min(coverage, 1.0)
