@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from specmath.checks import InputError
-from specmath.models.attention_config import read_attention
+from specmath.models import families
+from specmath.models.attention_config import attention_needs, read_attention
+from specmath.models.config_fields import Fields, cannot_model
 from specmath.models.dtypes import dtype_name
-from specmath.models.families import FOUR_NORMS, LAYER_NORM_BIAS, TIED_BY_DEFAULT, UNSUPPORTED
-from specmath.models.fields import Fields, cannot_model
 from specmath.models.layers import LayerGroup
-from specmath.models.mlp_config import read_mlp
+from specmath.models.mlp_config import mlp_needs, read_mlp
 from specmath.models.model import Model
 from specmath.models.quantisation_config import read_quantisation
 
 __all__ = ["from_config", "load"]
 
+_LAYERS = ("num_hidden_layers", "n_layer")
+_HIDDEN = ("hidden_size", "n_embd")
+_CONTEXT = ("max_position_embeddings", "n_positions")
+_MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+# Where a multimodal config keeps its language model.
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config")
+_TOWERS = ("vision_config", "audio_config")
 # Field -> what it means. Any of these present and not zero, false or empty: refused.
 _UNMODELLED = {
     "is_encoder_decoder": "encoder-decoder",
@@ -30,144 +37,150 @@ _UNMODELLED = {
     "mamba_d_state": "state-space layers (Mamba)",
     "mamba_num_heads": "state-space layers (Mamba)",
     "hybrid_override_pattern": "state-space layers (Mamba)",
-    "attn_type_list": "lightning attention",
     "linear_attn_config": "Kimi delta attention",
     "cross_attention_layers": "cross-attention to an image encoder",
     "num_kv_shared_layers": "layers that share one cache",
     "hidden_size_per_layer_input": "per-layer embeddings",
-    "block_configs": "layers of different shapes",
-    "num_key_value_heads_per_layer": "layers of different shapes",
+    "block_configs": "layers of different sizes",
     "compress_ratios": "compressed sparse attention",
-    "draft_vocab_size": "a draft head: it is a drafter, not a model",
-    "medusa_num_heads": "a Medusa head: it is a drafter, not a model",
+    "draft_vocab_size": "a draft head (a drafter, not a model)",
+    "medusa_num_heads": "a Medusa head (a drafter, not a model)",
 }
 
 
 def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> Model:
     """The model that a config.json describes.
 
-    `config` is the parsed JSON: a decoder-only model, dense or mixture of experts, with full,
-    sliding-window, latent (MLA) or gated-delta-net attention; of a multimodal config the text
-    part. `name` defaults to the config's `_name_or_path` or `model_type`.
+    `config` is the parsed JSON: a decoder, dense or mixture of experts, with full, sliding-window,
+    latent (MLA, also with a sparse-attention index) or gated-delta-net attention; of a multimodal
+    config the text part. `name` defaults to the config's `_name_or_path` or `model_type`. The
+    record's `notes` say what was not counted or had to be presumed.
 
-    Raises InputError: a field that is missing, out of range or of the wrong type, by name; or
+    Raises InputError: missing fields, all by name; a field out of range or of the wrong type; or
     "cannot model: ..." for an architecture not covered.
     """
     if not isinstance(config, Mapping):
         raise InputError(f"config must be a JSON object, got {type(config).__name__}")
-    outer, fields, notes = _text_part(config)
-    _refuse_unmodelled(outer, fields)
-    fields.require(
-        ("num_hidden_layers", "n_layer"),
-        ("hidden_size", "n_embd"),
-        ("num_attention_heads", "n_head"),
-        ("vocab_size",),
-    )
-    family = fields.text("model_type")
-    hidden = fields.whole("hidden_size", "n_embd")
+    fields = _text_part(config)
+    _refuse_unmodelled(fields)
+    needs = [_HIDDEN, _LAYERS, ("vocab_size",), *attention_needs(fields), *mlp_needs(fields)]
+    fields.require(needs)
+    hidden = fields.whole(*_HIDDEN)
     layers = _layer_groups(fields, hidden)
-    layer_count = sum(group.count for group in layers)
-    base = _dtype(outer, fields)
-    quantisation = read_quantisation(outer, fields, layer_count)
-    tied = outer.flag(
-        "tie_word_embeddings",
-        default=fields.flag("tie_word_embeddings", default=family in TIED_BY_DEFAULT),
-    )
+    base = _base_dtype(fields)
+    quantisation = read_quantisation(fields, sum(group.count for group in layers))
+    family = fields.family
     return Model(
-        name=name or outer.text("_name_or_path") or family or "model",
+        name=name or str(fields.raw("_name_or_path", default="")) or family or "model",
         hidden=hidden,
         vocab=fields.whole("vocab_size"),
         layers=layers,
-        tied_embeddings=tied,
+        tied_embeddings=fields.flag(
+            "tie_word_embeddings", default=family in families.TIED_BY_DEFAULT
+        ),
         weight_dtype=base if quantisation is None else quantisation.dtype,
         kv_dtype=base,
         base_dtype=base,
         quantisation=quantisation,
-        max_context=_max_context(fields),
+        max_context=fields.whole(*_CONTEXT) if fields.has(*_CONTEXT) else None,
         position_parameters=_position_parameters(fields, hidden),
-        final_norm_parameters=hidden * (2 if family in LAYER_NORM_BIAS else 1),
+        final_norm_parameters=hidden * (2 if family in families.LAYER_NORM_BIAS else 1),
+        mtp_layers=fields.whole(*_MTP, low=0, default=0),
         source=source,
-        notes=notes + _left_out(fields),
+        notes=_notes(fields),
     )
 
 
-def load(path_or_text: str | Path) -> Model:
-    """A model from a config.json: a path to the file, its folder, or the JSON text itself."""
+def load(path_or_text: str | Path, name: str = "") -> Model:
+    """A model from a config.json: a path to the file, its folder, or the JSON text itself.
+
+    Raises InputError where the file cannot be read, is not JSON, or as `from_config` does.
+    """
     text = str(path_or_text)
     if isinstance(path_or_text, Path) or not text.lstrip().startswith(("{", "[")):
         path = Path(path_or_text)
-        path = path / "config.json" if path.is_dir() else path
         try:
+            path = path / "config.json" if path.is_dir() else path
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"config cannot be read from {str(path_or_text)!r}: {error}"
             ) from error
+        name = name or (path.stem if path.stem != "config" else path.parent.name)
     try:
         config = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"config is not JSON: {error}") from error
-    return from_config(config)
+    return from_config(config, name=name)
 
 
-def _text_part(config: Mapping[str, Any]) -> tuple[Fields, Fields, tuple[str, ...]]:
-    """The whole config, its language part, and a note of what a multimodal config loses."""
-    outer = Fields(config)
-    nested = next((key for key in _NESTED if isinstance(outer.raw(key), Mapping)), None)
-    if nested is None:
-        return outer, outer, ()
-    inner: Mapping[str, Any] = outer.raw(nested)
-    if nested == "thinker_config" and isinstance(inner.get("text_config"), Mapping):
-        inner = inner["text_config"]
-    towers = [key for key in ("vision_config", "audio_config") if outer.has(key)]
-    notes = (f"{', '.join(towers)} not counted: only the text model is",) if towers else ()
-    return outer, Fields(inner), notes
+def _text_part(config: Mapping[str, Any]) -> Fields:
+    """The fields of the language model: of a multimodal config the nested part, then the rest."""
+    inner: Mapping[str, Any] = config
+    while nested := next((k for k in _NESTED if isinstance(inner.get(k), Mapping)), None):
+        inner = inner[nested]
+    merged = {**config, **{key: value for key, value in inner.items() if value is not None}}
+    if "tie_word_embeddings" in config:  # of two, the outer one is obeyed
+        merged["tie_word_embeddings"] = config["tie_word_embeddings"]
+    defaults = families.DEFAULTS.get(str(merged.get("model_type")), {})
+    return Fields({**defaults, **merged})
 
 
-def _refuse_unmodelled(outer: Fields, fields: Fields) -> None:
-    for part in (outer, fields):
-        family = part.text("model_type")
-        if family in UNSUPPORTED:
-            raise cannot_model(UNSUPPORTED[family], f"model_type = {family}")
-        for field, what in _UNMODELLED.items():
-            if part.raw(field):
-                raise cannot_model(what, field)
+def _refuse_unmodelled(fields: Fields) -> None:
+    family = fields.family
+    if family in families.UNSUPPORTED:
+        raise cannot_model(families.UNSUPPORTED[family], f"model_type = {family}")
+    for field, what in _UNMODELLED.items():
+        if fields.raw(field):
+            raise cannot_model(what, field)
+    # MiniMax lists its attention a layer: 1 is softmax, anything else lightning attention.
+    if any(kind != 1 for kind in fields.raw("attn_type_list", default=[])):
+        raise cannot_model("lightning attention", "attn_type_list")
+    if fields.raw("word_embed_proj_dim", default=0) not in (0, fields.raw(*_HIDDEN)):
+        raise cannot_model("embeddings narrower than the layers", "word_embed_proj_dim")
 
 
 def _layer_groups(fields: Fields, hidden: int) -> tuple[LayerGroup, ...]:
-    layer_count = fields.whole("num_hidden_layers", "n_layer")
-    family = fields.text("model_type")
-    attentions = read_attention(fields, hidden, layer_count)
-    mlps = read_mlp(fields, hidden, layer_count)
-    norms = (4 if family in FOUR_NORMS else 2) * (2 if family in LAYER_NORM_BIAS else 1) * hidden
-    # Equal layers are gathered wherever they stand: only their number matters for time and size.
-    kinds: dict[tuple[Any, Any], int] = {}
-    for pair in zip(attentions, mlps, strict=True):
-        kinds[pair] = kinds.get(pair, 0) + 1
-    return tuple(LayerGroup(count, *pair, norms) for pair, count in kinds.items())
+    """Equal layers are gathered wherever they stand: only their number matters here."""
+    layer_count = fields.whole(*_LAYERS)
+    if layer_count > 10_000:
+        raise InputError(f"num_hidden_layers must be <= 10000, got {layer_count}")
+    norms = (4 if fields.family in families.FOUR_NORMS else 2) * hidden
+    norms *= 2 if fields.family in families.LAYER_NORM_BIAS else 1
+    attention = read_attention(fields, hidden, layer_count)
+    kinds = Counter(zip(attention, read_mlp(fields, hidden, layer_count), strict=True))
+    return tuple(
+        LayerGroup(count, attention, mlp, norms) for (attention, mlp), count in kinds.items()
+    )
 
 
-def _dtype(outer: Fields, fields: Fields) -> str:
+def _base_dtype(fields: Fields) -> str:
     """The 16- or 32-bit format of the weights that no quantisation covers."""
-    found = fields.raw("torch_dtype", "dtype") or outer.raw("torch_dtype", "dtype")
-    return "bf16" if found in (None, "auto") else dtype_name(found, "torch_dtype")
-
-
-def _max_context(fields: Fields) -> int | None:
-    if not fields.has("max_position_embeddings", "n_positions"):
-        return None
-    return fields.whole("max_position_embeddings", "n_positions")
+    name = fields.name_of("torch_dtype", "dtype")
+    found = fields.raw("torch_dtype", "dtype", default="auto")
+    return "bf16" if name is None or found == "auto" else dtype_name(found, name)
 
 
 def _position_parameters(fields: Fields, hidden: int) -> int:
     """Learned positions of GPT-2 and OPT (which keeps two more than it uses)."""
-    family = fields.text("model_type")
-    if family not in ("gpt2", "opt"):
+    if fields.family not in ("gpt2", "opt"):
         return 0
-    return hidden * ((_max_context(fields) or 0) + (2 if family == "opt" else 0))
+    return hidden * (fields.whole(*_CONTEXT) + (2 if fields.family == "opt" else 0))
 
 
-def _left_out(fields: Fields) -> tuple[str, ...]:
-    names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-    heads = fields.whole(*names, low=0, default=0)
-    return (f"{heads} multi-token-prediction layer(s) not counted",) if heads else ()
+def _notes(fields: Fields) -> tuple[str, ...]:
+    notes = []
+    towers = [key for key in _TOWERS if fields.has(key)]
+    if towers:
+        notes.append(f"{' and '.join(towers)} not counted: the text model only")
+    heads = fields.whole(*_MTP, low=0, default=0)
+    if heads:
+        notes.append(f"multi-token-prediction layers not counted: {heads}")
+    if fields.has("attention_chunk_size"):
+        notes.append("chunked attention is counted as a sliding window of the chunk's length")
+    if fields.family and fields.family not in families.KNOWN:
+        notes.append(
+            f"model_type {fields.family!r} is not one that was checked: read by its fields, "
+            "presuming a gated feed-forward and two norms a layer"
+        )
+    return tuple(notes)

@@ -5,56 +5,85 @@ Each set names families whose Hugging Face implementation has the feature with n
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "DEFAULTS",
     "FOUR_NORMS",
     "HEAD_NORM",
+    "KNOWN",
     "LAYER_NORM_BIAS",
     "QKV_BIAS",
     "TIED_BY_DEFAULT",
     "TWO_MATRICES",
     "UNSUPPORTED",
+    "WIDTH_NORM",
 ]
 
-# tie_word_embeddings defaults to true.
-TIED_BY_DEFAULT = frozenset(
-    {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "gpt2", "opt", "cohere"}
-    | {"cohere2", "starcoder2", "falcon", "bloom"}
-)
 # Query, key and value projections have a bias.
 QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"})
-# RMS norm of each query and key head.
+# RMS norm of each query and key head, weights shared by the heads.
 HEAD_NORM = frozenset(
     {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"}
     | {"qwen3_5_moe_text", "qwen3_vl_text", "qwen3_vl_moe_text", "gemma3", "gemma3_text"}
-    | {"gemma4_text", "hunyuan_v1_dense", "smollm3_qk"}
+    | {"gemma4", "gemma4_text"}
 )
+# RMS norm over all query heads, and over all key heads.
+WIDTH_NORM = frozenset({"minimax_m2", "olmo2", "olmo3", "olmoe"})
 # Norms before and after both halves of a layer.
-FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text", "gemma4_text", "glm4"})
+FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "glm4"})
 # A feed-forward of two matrices: up, activation, down.
-TWO_MATRICES = frozenset(
-    {"gpt2", "opt", "gpt_neox", "phi", "starcoder2", "falcon", "nemotron", "bloom"}
-)
+TWO_MATRICES = frozenset({"gpt2", "opt", "gpt_neox", "phi", "starcoder2", "nemotron"})
 # LayerNorm with a bias, and biases on every projection.
 LAYER_NORM_BIAS = frozenset({"gpt2", "opt", "gpt_neox", "phi", "starcoder2"})
+# tie_word_embeddings defaults to true.
+TIED_BY_DEFAULT = frozenset(
+    {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "gpt2", "opt"}
+    | {"cohere", "cohere2", "starcoder2"}
+)
+KNOWN = (
+    QKV_BIAS
+    | HEAD_NORM
+    | WIDTH_NORM
+    | FOUR_NORMS
+    | LAYER_NORM_BIAS
+    | TIED_BY_DEFAULT
+    | {"llama", "mistral", "ministral", "ministral3", "mixtral", "phi3", "granite", "nemotron"}
+    | {"smollm3", "llama4", "llama4_text", "gpt_oss", "glm4_moe", "glm_moe_dsa", "deepseek_v2"}
+    | {"deepseek_v3", "deepseek_v32", "kimi_k2"}
+)
 
+# Fields that published configs omit because they equal the default of their class.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma3_text": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262208,
+        "sliding_window_pattern": 6,
+    },
+}
+
+_SSM = "state-space layers (Mamba)"
+_IMAGES = "cross-attention to an image encoder"
+_SHARED_CACHE = "layers that share one cache and take per-layer embeddings"
 # model_type -> what it is: families that are not a decoder of the kinds modelled here.
 UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(
         ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "t5gemma"), "encoder-decoder"
     ),
-    **dict.fromkeys(("whisper", "nllb", "m2m_100", "marian"), "encoder-decoder"),
+    **dict.fromkeys(("whisper", "m2m_100", "marian"), "encoder-decoder"),
     **dict.fromkeys(("bert", "roberta", "deberta-v2", "modernbert"), "encoder without a decoder"),
-    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "codestral_mamba"), "state-space layers"),
-    **dict.fromkeys(("jamba", "bamba", "zamba", "zamba2", "nemotron_h"), "state-space layers"),
-    **dict.fromkeys(("granitemoehybrid", "falcon_h1", "plamo2"), "state-space layers"),
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2"), _SSM),
+    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "falcon_h1", "plamo2"), _SSM),
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma"), "recurrent layers"),
-    **dict.fromkeys(("llada", "dream", "sdar", "llada_moe", "llada2_moe"), "diffusion"),
-    "mllama": "cross-attention to an image encoder",
-    "mllama_text_model": "cross-attention to an image encoder",
+    **dict.fromkeys(("llada", "llada_moe", "llada2_moe", "dream", "sdar"), "diffusion"),
+    **dict.fromkeys(("mllama", "mllama_text_model"), _IMAGES),
+    **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED_CACHE),
+    **dict.fromkeys(("minimax", "minimax_m1", "bailing_moe_linear"), "lightning attention"),
     "kimi_linear": "Kimi delta attention",
     "deepseek_v4": "compressed sparse attention",
-    "gemma3n": "layers that share caches and take per-layer embeddings",
-    "gemma3n_text": "layers that share caches and take per-layer embeddings",
-    "medusa": "a Medusa head: it is a drafter, not a model",
-    "eagle": "an EAGLE head: it is a drafter, not a model",
+    "jetmoe": "a mixture of attention experts",
+    "medusa": "a Medusa head (a drafter, not a model)",
+    "eagle": "an EAGLE head (a drafter, not a model)",
 }

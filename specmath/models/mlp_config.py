@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from specmath.checks import InputError
+from specmath.models.config_fields import Fields, Names
 from specmath.models.families import LAYER_NORM_BIAS, TWO_MATRICES
-from specmath.models.fields import Fields
 from specmath.models.layers import Mlp
 
-__all__ = ["read_mlp"]
+__all__ = ["mlp_needs", "read_mlp"]
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_PER_TOKEN = ("num_experts_per_tok", "top_k_experts", "experts_per_token", "moe_topk", "moe_k")
+_PER_TOKEN = ("num_experts_per_tok", "top_k_experts", "experts_per_token", "moe_k")
 _WIDTH = ("intermediate_size", "ffn_dim", "n_inner")
+_EXPERT_WIDTH = ("moe_intermediate_size", "intermediate_size")
+
+
+def _experts(fields: Fields) -> int:
+    """Experts of a mixture layer; 0 for a dense model. Gemma 4 can switch its mixture off."""
+    if not fields.flag("enable_moe_block", default=True):
+        return 0
+    count = fields.whole(*_EXPERTS, low=0, default=0)
+    return count if count > 1 else 0
+
+
+def mlp_needs(fields: Fields) -> list[Names]:
+    """The fields that this config's feed-forward layers cannot be read without."""
+    if _experts(fields):
+        return [_PER_TOKEN, _EXPERT_WIDTH]
+    return [] if fields.family == "gpt2" else [_WIDTH]
 
 
 def read_mlp(fields: Fields, hidden: int, layer_count: int) -> list[Mlp]:
     """One record a layer, in order."""
-    experts = fields.whole(*_EXPERTS, low=0, default=0)
-    if experts <= 1:
+    experts = _experts(fields)
+    if not experts:
         return [_dense(fields, hidden)] * layer_count
     sparse = _sparse_layers(fields, layer_count)
     mixture = _mixture(fields, experts, hidden)
@@ -26,30 +42,29 @@ def read_mlp(fields: Fields, hidden: int, layer_count: int) -> list[Mlp]:
 
 
 def _dense(fields: Fields, hidden: int) -> Mlp:
-    family = fields.text("model_type")
-    default = 4 * hidden if family in ("gpt2", "falcon", "bloom") else None
+    family = fields.family
     # Llama 4 keeps the width of its dense layers apart from that of its experts.
-    width = fields.whole("intermediate_size_mlp", *_WIDTH, default=default)
+    names = ("intermediate_size_mlp", *_WIDTH) if family == "llama4_text" else _WIDTH
     return Mlp(
-        intermediate=width,
+        intermediate=fields.whole(*names, default=4 * hidden if family == "gpt2" else None),
         matrices=2 if family in TWO_MATRICES else 3,
-        bias=fields.flag("mlp_bias", default=family in LAYER_NORM_BIAS),
+        bias=fields.flag("mlp_bias", "use_bias", default=family in LAYER_NORM_BIAS),
     )
 
 
 def _mixture(fields: Fields, experts: int, hidden: int) -> Mlp:
-    family = fields.text("model_type")
-    fields.require(_PER_TOKEN, ("moe_intermediate_size", "intermediate_size"))
+    family = fields.family
     per_token = fields.whole(*_PER_TOKEN)
     if per_token > experts:
-        name = next(n for n in _PER_TOKEN if fields.has(n))
-        raise InputError(f"{name} must be <= the {experts} experts, got {per_token}")
-    width = fields.whole("moe_intermediate_size", "intermediate_size")
+        name = fields.name_of(*_PER_TOKEN)
+        raise InputError(f"{name} must be <= the number of experts = {experts}, got {per_token}")
+    width = fields.whole(*_EXPERT_WIDTH)
     shared = _shared_width(fields, width)
-    routing_bias = fields.text("topk_method") == "noaux_tc" or fields.flag("use_routing_bias")
-    extra = experts if routing_bias or family == "gpt_oss" else 0
-    if fields.has("shared_expert_intermediate_size") and shared:
+    extra = experts if _routing_bias(fields) else 0
+    if shared and fields.has("shared_expert_intermediate_size"):
         extra += hidden  # Qwen: a gate of one output on the shared expert
+    if family == "gemma4_text":  # three more norms; the router's input and expert scales
+        extra += 4 * hidden + experts
     return Mlp(
         intermediate=width,
         experts=experts,
@@ -60,19 +75,23 @@ def _mixture(fields: Fields, experts: int, hidden: int) -> Mlp:
     )
 
 
+def _routing_bias(fields: Fields) -> bool:
+    """Whether the router adds a bias an expert."""
+    by_family = fields.family in ("gpt_oss", "glm4_moe")
+    named = fields.raw("topk_method") == "noaux_tc"
+    return by_family or named or fields.flag("use_routing_bias")
+
+
 def _shared_width(fields: Fields, expert_width: int) -> int:
     """Total width of what every token passes through besides its routed experts."""
-    if fields.has("shared_expert_intermediate_size", "shared_intermediate_size"):
-        return fields.whole("shared_expert_intermediate_size", "shared_intermediate_size", low=0)
-    count = fields.whole("n_shared_experts", "num_shared_experts", low=0, default=0)
-    if count:
-        return count * expert_width
-    family = fields.text("model_type")
-    if family == "llama4_text":
+    stated = ("shared_expert_intermediate_size", "shared_intermediate_size")
+    if fields.has(*stated):
+        return fields.whole(*stated, low=0)
+    if fields.family == "llama4_text":
         return expert_width
-    if family == "gemma4_text":  # its dense feed-forward runs beside the experts
+    if fields.family == "gemma4_text":  # its dense feed-forward runs beside the experts
         return fields.whole("intermediate_size")
-    return 0
+    return expert_width * fields.whole("n_shared_experts", "num_shared_experts", low=0, default=0)
 
 
 def _sparse_layers(fields: Fields, layer_count: int) -> list[bool]:
@@ -85,19 +104,32 @@ def _sparse_layers(fields: Fields, layer_count: int) -> list[bool]:
         raise InputError(
             f"first_k_dense_replace must be <= num_hidden_layers = {layer_count}, got {first}"
         )
-    sparse = [place >= first for place in range(layer_count)]
-    if isinstance(fields.raw("moe_layer_freq"), list):
+    if isinstance(fields.raw("moe_layer_freq"), list):  # one flag a layer
         listed = fields.per_layer("moe_layer_freq", layer_count) or []
-        return [bool(entry) and late for entry, late in zip(listed, sparse, strict=True)]
-    freq = fields.whole("moe_layer_freq", default=1)
+        return [bool(flag) and place >= first for place, flag in enumerate(listed)]
+    every = fields.whole("moe_layer_freq", default=1)
     step = fields.whole("decoder_sparse_step", "interleave_moe_layer_step", default=1)
-    dense = set(fields.raw("mlp_only_layers", default=[]))
-    chosen = fields.raw("moe_layers")
+    dense = _places(fields, "mlp_only_layers", layer_count)
+    chosen = _places(fields, "moe_layers", layer_count)
     return [
-        is_late
-        and place % freq == 0
+        place >= first
+        and place % every == 0
         and (place + 1) % step == 0
         and place not in dense
-        and (chosen is None or place in chosen)
-        for place, is_late in enumerate(sparse)
+        and (not chosen or place in chosen)
+        for place in range(layer_count)
     ]
+
+
+def _places(fields: Fields, name: str, layer_count: int) -> set[int]:
+    """A list of layer numbers, empty where absent."""
+    value = fields.raw(name, default=[])
+    good = isinstance(value, list) and all(
+        isinstance(place, int) and 0 <= place < layer_count for place in value
+    )
+    if not good:
+        raise InputError(
+            f"{name} must list layer numbers >= 0 and < num_hidden_layers = {layer_count}, "
+            f"got {value!r}"
+        )
+    return set(value)

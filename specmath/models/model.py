@@ -37,6 +37,7 @@ class Model:
     max_context: int | None = None
     position_parameters: int = 0  # learned position embeddings
     final_norm_parameters: int = 0
+    mtp_layers: int = 0  # multi-token-prediction layers that come with it, not counted
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -125,7 +126,7 @@ class Model:
         )
 
     def kv_bytes(self, context: ArrayLike, dtype: str | None = None) -> FloatArray:
-        """Bytes held for one sequence after `context` tokens (>= 0): windows and states honoured."""
+        """Bytes held for a sequence of `context` tokens (>= 0), windows and states honoured."""
         each = dtype_bytes(dtype or self.kv_dtype, "kv_dtype")
         total = np.zeros_like(real("context", context, 0))
         for group in self.layers:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from specmath.checks import InputError, whole
 
-__all__ = ["Fields", "cannot_model"]
+__all__ = ["Fields", "Names", "cannot_model"]
+
+Names = tuple[str, ...]  # the spellings of one field, the usual one first
+_LARGEST = 2**31  # no width, count or length of a model comes near it
 
 
 def cannot_model(what: str, field: str) -> InputError:
@@ -24,58 +27,59 @@ class Fields:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = {key: value for key, value in config.items() if value is not None}
 
+    @property
+    def family(self) -> str:
+        """`model_type`, or "" where the config does not say."""
+        return str(self._config.get("model_type", ""))
+
     def raw(self, *names: str, default: Any = None) -> Any:
         """The first of `names` that is present, as it stands."""
         return next((self._config[n] for n in names if n in self._config), default)
 
-    def has(self, *names: str) -> bool:
-        return any(name in self._config for name in names)
-
-    def _found(self, names: tuple[str, ...]) -> str | None:
+    def name_of(self, *names: str) -> str | None:
+        """The first of `names` that is present."""
         return next((name for name in names if name in self._config), None)
 
-    def require(self, *groups: tuple[str, ...]) -> None:
-        """Raise InputError listing every group of names of which none is present."""
-        missing = [" or ".join(names) for names in groups if self._found(names) is None]
+    def has(self, *names: str) -> bool:
+        return self.name_of(*names) is not None
+
+    def require(self, groups: Iterable[Names]) -> None:
+        """Raise InputError listing the usual name of every field that is missing."""
+        missing = [names[0] for names in groups if not self.has(*names)]
         if missing:
-            raise InputError(f"config lacks {', '.join(missing)}")
+            raise InputError(f"config lacks {', '.join(dict.fromkeys(missing))}")
 
     def whole(self, *names: str, low: int = 1, default: int | None = None) -> int:
         """The first of `names` as a whole number >= low; `default` where none is present."""
-        name = self._found(names)
+        name = self.name_of(*names)
         if name is None:
             if default is None:
-                raise InputError(f"config lacks {' or '.join(names)}")
+                raise InputError(f"config lacks {names[0]}")
             return default
         value = self._config[name]
-        if isinstance(value, (list, dict)):
+        if isinstance(value, list):
             raise cannot_model("layers of different sizes", name)
-        if isinstance(value, str):
+        if isinstance(value, (str, dict)):
             raise InputError(f"{name} must be a whole number >= {low}, got {value!r}")
-        return int(whole(name, value, low))
+        return int(whole(name, value, low, _LARGEST))
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """The first of `names` as true or false."""
-        name = self._found(names)
-        if name is None:
-            return default
-        value = self._config[name]
+        name = self.name_of(*names)
+        value = default if name is None else self._config[name]
         if not isinstance(value, bool):
             raise InputError(f"{name} must be true or false, got {value!r}")
         return value
 
-    def text(self, *names: str, default: str = "") -> str:
-        """The first of `names` as text."""
-        return str(self.raw(*names, default=default))
-
     def per_layer(self, name: str, layer_count: int) -> list[Any] | None:
         """A list with one entry a layer, or None where the field is absent or empty."""
         value = self.raw(name)
-        if not value:
+        if value in (None, []):
             return None
-        if not isinstance(value, list) or len(value) != layer_count:
-            size = len(value) if isinstance(value, list) else repr(value)
+        if not isinstance(value, list):
+            raise InputError(f"{name} must be a list, got {value!r}")
+        if len(value) != layer_count:
             raise InputError(
-                f"{name} must list num_hidden_layers = {layer_count} layers, got {size}"
+                f"{name} must have num_hidden_layers = {layer_count} entries, got {len(value)}"
             )
         return value
