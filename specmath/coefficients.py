@@ -1,37 +1,61 @@
-"""The calibrated numbers of the step-time model: name, unit, range, value and source of each."""
+"""The numbers of the step-time model: name, unit, range, meaning, value and source of each."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from specmath import hardware
 from specmath.checks import InputError, real
 from specmath.hardware import Gpu
 from specmath.models import dtype_bytes
 
-__all__ = ["Calibration", "Coefficients", "calibration_basis", "coefficients_for", "ranges"]
+__all__ = [
+    "Arithmetic",
+    "Calibration",
+    "Coefficients",
+    "Definition",
+    "assumed",
+    "calibration_basis",
+    "coefficients_for",
+    "definitions",
+]
+
+Arithmetic = Literal["bf16", "fp8"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What one coefficient means; `value` is assumed before any fit, `source` says why."""
+
+    meaning: str
+    unit: str
+    low: float
+    high: float
+    value: float
+    source: str
+    fp8_value: float | None = None
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """One GPU's coefficients for one arithmetic dtype; units and ranges are in the data file."""
+    """One GPU's coefficients for arithmetic in one dtype; `definitions()` tells each one's unit."""
 
     linear_launch_us: float
     memory_efficiency: float
     arithmetic_efficiency: float
     overlap: float
-    tile_tokens: float
-    ragged_loss: float
+    ragged_stall: float
     quantise_efficiency: float
     attention_launch_us: float
     kv_efficiency: float
     cached_mib: float
     cache_speedup: float
+    uncached_us: float
     scan_us_per_1000_tokens: float
     attention_arithmetic_efficiency: float
     elementwise_efficiency: float
@@ -39,77 +63,110 @@ class Coefficients:
     all_reduce_us: float
     large_all_reduce_us: float
     link_efficiency: float
+    ring_share: float
     expert_launch_us: float
     expert_memory_efficiency: float
     expert_arithmetic_efficiency: float
     expert_spread: float
-    expert_tile_tokens: float
+    routing_efficiency: float
     dequantisation_efficiency: float
     eager_kernel_us: float
+    step_overhead_us: float
 
     def __post_init__(self) -> None:
-        for name, entry in ranges().items():
-            real(name, getattr(self, name), entry["low"], entry["high"])
+        for name, entry in definitions().items():
+            real(name, getattr(self, name), entry.low, entry.high)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Where a GPU's coefficients come from, and the error to expect of a step."""
+    """Where a GPU's coefficients come from, and the error to expect of a step.
+
+    `expected_error`, `expected_moe_error`: mean absolute relative error of a step, dense models
+    and mixtures of experts, measured with whole models (not calibrated: whole GPUs) held out.
+    """
 
     coefficients: Coefficients
+    calibrated: bool
     basis: str
     expected_error: float
-    calibrated: bool
+    expected_moe_error: float | None
 
 
-@lru_cache
-def _data() -> dict[str, Any]:
-    text = resources.files("specmath").joinpath("data/steptime.toml").read_text(encoding="utf-8")
+def _read(name: str) -> dict[str, Any]:
+    text = resources.files("specmath").joinpath("data", name).read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
-@lru_cache
-def ranges() -> Mapping[str, Mapping[str, Any]]:
-    """For each coefficient its unit, lowest and highest value, and meaning."""
-    entries: dict[str, dict[str, Any]] = _data()["coefficient"]
+@cache
+def definitions() -> Mapping[str, Definition]:
+    """What each coefficient means, by name."""
+    found = {name: Definition(**entry) for name, entry in _read("steptime.toml").items()}
     known = {field.name for field in fields(Coefficients)}
-    if known != set(entries):
-        raise InputError(f"steptime.toml and Coefficients differ in {known ^ set(entries)}")
-    return entries
+    if known != set(found):
+        raise InputError(f"steptime.toml and Coefficients differ in {sorted(known ^ set(found))}")
+    return found
 
 
-def coefficients_for(gpu: str, dtype: str) -> Coefficients:
-    """The coefficients of a catalogue GPU for arithmetic in "bf16" or "fp8"."""
-    return _calibration(gpu, dtype).coefficients
+@cache
+def _fitted() -> dict[str, Any]:
+    return _read("steptime_fitted.toml")
 
 
-@lru_cache
-def _calibration(gpu: str, dtype: str) -> Calibration:
-    """Own values where the GPU is calibrated for the dtype; the general ones for the rest."""
-    data = _data()
-    if dtype not in ("bf16", "fp8"):
-        raise InputError(f"dtype must be one of bf16, fp8, got {dtype!r}")
-    general = {**data["general"]["bf16"], **(data["general"]["fp8"] if dtype == "fp8" else {})}
+def assumed(arithmetic: Arithmetic) -> Coefficients:
+    """The values before any fit: where a fit starts, and what it is pulled towards."""
+    values = {name: entry.value for name, entry in definitions().items()}
+    if arithmetic == "fp8":
+        own = {name: entry.fp8_value for name, entry in definitions().items()}
+        values |= {name: value for name, value in own.items() if value is not None}
+    return Coefficients(**values)
+
+
+@cache
+def _calibration(gpu: str, arithmetic: Arithmetic) -> Calibration:
+    """Own values where the GPU is calibrated; general ones for the rest, and assumed below them."""
+    data = _fitted()
     own = data["gpu"].get(gpu, {})
-    entry = {**own.get("bf16", {}), **(own.get("fp8", {}) if dtype == "fp8" else {})}
-    calibrated = dtype in own
-    values = {**general, **{k: v for k, v in entry.items() if k in ranges()}}
+    wanted: tuple[Arithmetic, ...] = ("bf16", "fp8") if arithmetic == "fp8" else ("bf16",)
+    values = {name: getattr(assumed(arithmetic), name) for name in definitions()}
+    for source in (data["general"], own):
+        for dtype in wanted:
+            values |= source.get(dtype, {}).get("values", {})
+    calibrated = arithmetic in own
+    entry = own[arithmetic] if calibrated else data["general"][arithmetic]
     if calibrated:
-        error = float(own[dtype]["held_out_error"])
-        basis = f"{gpu}, {dtype}: calibrated; {data['source']}"
+        basis = f"calibrated for {gpu} in {arithmetic} on {data['source']}"
     else:
-        error = float(data["general"]["error"])
-        basis = f"{gpu}, {dtype}: not calibrated, general coefficients"
-    return Calibration(Coefficients(**values), basis, error, calibrated)
+        basis = f"no calibration for {gpu} in {arithmetic}: general coefficients, {data['median']}"
+    return Calibration(
+        Coefficients(**values),
+        calibrated,
+        basis,
+        expected_error=entry["step_error"],
+        expected_moe_error=entry.get("moe_step_error"),
+    )
+
+
+def coefficients_for(gpu: str, arithmetic: Arithmetic) -> Coefficients:
+    """The coefficients of a catalogue GPU; the general ones where it is not calibrated."""
+    return _calibration(gpu, arithmetic).coefficients
 
 
 def calibration_basis(gpu: str | Gpu, dtype: str = "bf16") -> Calibration:
     """Whether `gpu` is calibrated for weights in `dtype`, on what, and the error to expect.
 
-    `.basis` says it in words; `.expected_error` is the mean absolute relative error of a step:
-    with whole models held out where calibrated, with the whole GPU held out otherwise. The
-    reference itself is 6-11% off independent measurements; that comes on top.
+    The reference itself is 6-11% off independent measurements: that comes on top of the errors.
+    Weight-only formats compute in bf16 and have no calibration of their own; `.basis` says so.
+    Raises InputError for an unknown GPU or dtype.
     """
     record = hardware.find(gpu)
-    arithmetic = "fp8" if dtype_bytes(dtype) <= 1 and dtype in record.peaks else "bf16"
-    return _calibration(record.name, arithmetic)
+    size = dtype_bytes(dtype)
+    native = size <= 1.0 and dtype in record.peaks
+    found = _calibration(record.name, "fp8" if native else "bf16")
+    if size == 2.0 or dtype == "fp8":
+        return found
+    how = "taken as fp8" if native else "unpacked to bf16"
+    basis = f"{found.basis}; {dtype} is {how}, with no measurement of its own"
+    return Calibration(
+        found.coefficients, False, basis, found.expected_error, found.expected_moe_error
+    )

@@ -77,20 +77,19 @@ def linear_seconds(
     """(memory seconds, extra seconds of the arithmetic) of one matrix product, launch left out.
 
     memory = (outputs inputs weight_bytes + 2 tokens (outputs + inputs)) / (bandwidth efficiency)
-    arithmetic = 2 outputs inputs tokens / (peak efficiency), tokens rounded up to a tile
+    arithmetic = 2 outputs inputs tokens / (peak efficiency)
     together = overlapped(memory, arithmetic); in fp8 arithmetic also the quantisation of the
-    activations (read 2 bytes, write 1) and, past a tile size, a share of the overlap that is lost.
+    activations (read 2 bytes, write 1) and, just past a tile size, a stall in proportion to the
+    shorter of the two.
     """
     n, k, t = (np.asarray(x, dtype=float) for x in (outputs, inputs, tokens))
     c = coefficients
     memory = (n * k * weight_bytes + 2.0 * t * (n + k)) / (bandwidth * c.memory_efficiency)
-    tile = c.tile_tokens
-    rounded = np.where(t > tile, np.ceil(t / tile) * tile, t) if tile > 1 else t
-    arithmetic = 2.0 * n * k * rounded / (peak * c.arithmetic_efficiency)
+    arithmetic = 2.0 * n * k * t / (peak * c.arithmetic_efficiency)
     together = overlapped(memory, arithmetic, c.overlap)
     if quantised_arithmetic:
-        lost = c.ragged_loss * ragged_share(t)
-        together = together + lost * np.minimum(memory, arithmetic)
+        stall = c.ragged_stall * ragged_share(t)
+        together = together + stall * np.minimum(memory, arithmetic)
         together = together + 3.0 * t * k / (bandwidth * c.quantise_efficiency)
     return memory, together - memory
 
@@ -107,14 +106,15 @@ def attention_seconds(
     """(memory seconds, extra seconds of the arithmetic) of one attention layer, launch left out.
 
     memory = max(scan context, bytes / (bandwidth efficiency)): one sequence cannot be read faster
-    than its scan; bytes that fit the L2 cache are read `cache_speedup` times as fast (the source
-    tables repeat one call, so the cache is warm). arithmetic = flops / (peak efficiency); the two
-    overlap fully: max.
+    than its scan. Bytes that fit the L2 cache are read `cache_speedup` times as fast (the source
+    tables repeat one call, so the cache is warm); others wait `uncached_us` first.
+    arithmetic = flops / (peak efficiency); the two overlap fully: max.
     """
     size = np.asarray(kv_bytes, dtype=float)
     c = coefficients
     cached = np.clip(2.0 - size / (c.cached_mib * 2**20), 0.0, 1.0)
     stream = size / (bandwidth * c.kv_efficiency) * (1.0 - cached * (1.0 - 1.0 / c.cache_speedup))
+    stream = stream + (1.0 - cached) * c.uncached_us * MICRO
     scan = c.scan_us_per_1000_tokens * MICRO / 1000.0 * np.asarray(context, dtype=float)
     memory = np.maximum(stream, scan)
     arithmetic = np.asarray(flops, dtype=float) / (peak * c.attention_arithmetic_efficiency)
@@ -132,22 +132,24 @@ def elementwise_seconds(
 
 
 def all_reduce_seconds(
-    size_bytes: ArrayLike, gpus: int, link: float, coefficients: Coefficients
+    size_bytes: ArrayLike, gpus: ArrayLike, link: float, coefficients: Coefficients
 ) -> FloatArray:
     """One all-reduce of `size_bytes` among `gpus`; 0 where there is one GPU.
 
     Small (below 2 MiB / gpus): latency + (gpus - 1) bytes / (link efficiency): every GPU reads
-    all others. Larger: latency + second latency + 2 (gpus - 1)/gpus bytes / (link efficiency).
+    all others. Larger: latency + second latency + traffic bytes / (link efficiency), where traffic
+    is 2 (gpus - 1)/gpus in a ring and 1 where the switch adds: 1 + ring_share (1 - 2/gpus).
     `link`: bytes/s that one GPU receives.
     """
     size = np.asarray(size_bytes, dtype=float)
-    if gpus == 1:
-        return np.zeros_like(size)
+    ranks = np.asarray(gpus, dtype=float)
     c = coefficients
     rate = link * c.link_efficiency
-    one_shot = (gpus - 1) * size / rate
-    two_shot = c.large_all_reduce_us * MICRO + 2.0 * (gpus - 1) / gpus * size / rate
-    return c.all_reduce_us * MICRO + np.where(size < ONE_SHOT_BYTES / gpus, one_shot, two_shot)
+    one_shot = (ranks - 1) * size / rate
+    traffic = 1.0 + c.ring_share * (1.0 - 2.0 / ranks)
+    two_shot = c.large_all_reduce_us * MICRO + traffic * size / rate
+    seconds = c.all_reduce_us * MICRO + np.where(size < ONE_SHOT_BYTES / ranks, one_shot, two_shot)
+    return np.where(ranks > 1, seconds, 0.0)
 
 
 def experts_touched(
@@ -166,13 +168,15 @@ def experts_touched(
     effective = np.minimum(count, 1.0) + share * np.maximum(count - 1.0, 0.0)
     if chosen == total:
         return np.where(count > 0, float(total), 0.0)
-    return total * -np.expm1(effective * np.log1p(-chosen / total))
+    touched: FloatArray = total * -np.expm1(effective * np.log1p(-chosen / total))
+    return touched
 
 
 def expert_seconds(
     experts: int,
     per_token: int,
     parameters: float,
+    widths: float,
     tokens: ArrayLike,
     *,
     weight_bytes: float,
@@ -180,15 +184,19 @@ def expert_seconds(
     peak: float,
     coefficients: Coefficients,
 ) -> tuple[FloatArray, FloatArray]:
-    """(memory seconds, extra seconds of the arithmetic) of one mixture layer, launch left out.
+    """(memory seconds, extra seconds of arithmetic and routing) of one mixture layer, no launch.
 
-    Weights of the experts touched are read once; each expert's tokens are rounded up to a tile.
-    `parameters` are those of one expert on this GPU.
+    Weights of the experts touched are read once; every token is multiplied by `per_token` of them;
+    each of those copies of a token is gathered, passed between the two products and scattered:
+    2 `widths` bytes, at `routing_efficiency` of the bandwidth. `parameters` are those of one
+    expert on this GPU; `widths` the elements one routed token reads and writes.
     """
     c = coefficients
     count = np.asarray(tokens, dtype=float)
     touched = experts_touched(experts, per_token, count, c.expert_spread)
     memory = touched * parameters * weight_bytes / (bandwidth * c.expert_memory_efficiency)
-    routed = np.maximum(count * per_token, touched * c.expert_tile_tokens)
+    routed = count * per_token
     arithmetic = 2.0 * parameters * routed / (peak * c.expert_arithmetic_efficiency)
-    return memory, overlapped(memory, arithmetic, c.overlap) - memory
+    together = overlapped(memory, arithmetic, c.overlap)
+    moved = 2.0 * widths * routed / (bandwidth * c.routing_efficiency)
+    return memory, together - memory + moved

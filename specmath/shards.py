@@ -35,6 +35,7 @@ class ExpertShard:
     experts: int
     per_token: int
     parameters: float
+    widths: float  # elements one routed token reads and writes: 2 hidden + 3 intermediate / tp
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,10 @@ class Shard:
     @property
     def launches(self) -> int:
         """Kernels of one forward, as a host without CUDA graphs has to launch them."""
-        heavy = (*self.linears, *self.experts, *self.attention)
-        return self.kernels + self.all_reduces + sum(item.count for item in heavy)
+        products = sum(linear.count for linear in self.linears)
+        mixtures = sum(layer.count for layer in self.experts)
+        attention = sum(layer.count for layer in self.attention)
+        return self.kernels + self.all_reduces + products + mixtures + attention
 
 
 @lru_cache(maxsize=256)
@@ -188,4 +191,5 @@ def _experts(group: LayerGroup, hidden: int, tp: int) -> list[ExpertShard]:
         return []
     _divides("intermediate", mlp.intermediate, tp)
     parameters = mlp.expert_parameters(hidden) / tp
-    return [ExpertShard(group.count, mlp.experts, mlp.experts_per_token, parameters)]
+    widths = 2.0 * hidden + 3.0 * mlp.intermediate / tp
+    return [ExpertShard(group.count, mlp.experts, mlp.experts_per_token, parameters, widths)]

@@ -149,6 +149,7 @@ def _linear_part(
             layer.experts,
             layer.per_token,
             layer.parameters,
+            layer.widths,
             tokens,
             weight_bytes=size,
             bandwidth=machine.gpu.bandwidth,
@@ -224,6 +225,7 @@ def step_breakdown(
         2.0 * tokens * model.hidden, tensor_parallel, machine.gpu.interconnect, c
     )
     launch += attention_launch + part.kernels * c.kernel_launch_us * MICRO
+    launch += c.step_overhead_us * MICRO
     waits: FloatArray = np.asarray(launch)
     if graph_sizes is not None:
         eager = part.launches * c.eager_kernel_us * MICRO
