@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 from specmath.checks import InputError, real
@@ -33,12 +32,12 @@ class Gpu:
     name: str
     vendor: str
     bandwidth: float
-    peaks: Mapping[str, float]
+    peaks: Mapping[str, float] = field(hash=False)
     memory: float
     interconnect: float
     interconnect_kind: str
     usd_per_hour: float
-    sources: Mapping[str, str]
+    sources: Mapping[str, str] = field(hash=False)
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -79,12 +78,12 @@ def _record(name: str, entry: dict[str, Any]) -> Gpu:
         name=name,
         vendor=entry["vendor"],
         bandwidth=entry["bandwidth"],
-        peaks=MappingProxyType(entry["peaks"]),
+        peaks=entry["peaks"],
         memory=float(entry["memory"]),
         interconnect=entry["interconnect"],
         interconnect_kind=entry["interconnect_kind"],
         usd_per_hour=entry["usd_per_hour"],
-        sources=MappingProxyType(sources),
+        sources=sources,
         aliases=tuple(entry["aliases"]),
     )
 

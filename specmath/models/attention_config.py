@@ -37,7 +37,7 @@ def attention_needs(fields: Fields) -> list[Names]:
         needs += [("qk_nope_head_dim",), ("qk_rope_head_dim",), ("v_head_dim",)]
     if fields.has("index_topk"):
         needs += [("kv_lora_rank",), ("index_n_heads",), ("index_head_dim",)]
-    listed = fields.raw("layer_types", default=[])
+    listed = fields.listed("layer_types")
     if fields.has("full_attention_interval") or "linear_attention" in listed:
         needs += [(name,) for name in _LINEAR]
     if "sliding_attention" in listed:
@@ -179,9 +179,10 @@ def _refuse_shared_index(fields: Fields) -> None:
     what = "layers that share one sparse-attention index"
     if fields.whole("index_topk_freq", default=1) > 1:
         raise cannot_model(what, "index_topk_freq")
-    for name in ("index_topk_pattern", "indexer_types"):
-        if any(kind in ("S", "shared") for kind in fields.raw(name, default=())):
-            raise cannot_model(what, name)
+    if "S" in str(fields.raw("index_topk_pattern", default="")):
+        raise cannot_model(what, "index_topk_pattern")
+    if "shared" in fields.listed("indexer_types"):
+        raise cannot_model(what, "indexer_types")
 
 
 def _linear(fields: Fields) -> Attention:

@@ -26,7 +26,6 @@ _CONTEXT = ("max_position_embeddings", "n_positions")
 _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 # Where a multimodal config keeps its language model.
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config")
-_TOWERS = ("vision_config", "audio_config")
 # Field -> what it means. Any of these present and not zero, false or empty: refused.
 _UNMODELLED = {
     "is_encoder_decoder": "encoder-decoder",
@@ -61,13 +60,14 @@ def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> 
     """
     if not isinstance(config, Mapping):
         raise InputError(f"config must be a JSON object, got {type(config).__name__}")
-    fields = _text_part(config)
+    fields, notes = _text_part(config)
     _refuse_unmodelled(fields)
     needs = [_HIDDEN, _LAYERS, ("vocab_size",), *attention_needs(fields), *mlp_needs(fields)]
     fields.require(needs)
     hidden = fields.whole(*_HIDDEN)
     layers = _layer_groups(fields, hidden)
-    base = _base_dtype(fields)
+    published = _published_dtype(fields)
+    base = "bf16" if published == "fp32" else published  # engines serve no 32-bit weights
     quantisation = read_quantisation(fields, sum(group.count for group in layers))
     family = fields.family
     return Model(
@@ -87,7 +87,7 @@ def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> 
         final_norm_parameters=hidden * (2 if family in families.LAYER_NORM_BIAS else 1),
         mtp_layers=fields.whole(*_MTP, low=0, default=0),
         source=source,
-        notes=_notes(fields),
+        notes=notes + _notes(fields),
     )
 
 
@@ -114,16 +114,18 @@ def load(path_or_text: str | Path, name: str = "") -> Model:
     return from_config(config, name=name)
 
 
-def _text_part(config: Mapping[str, Any]) -> Fields:
-    """The fields of the language model: of a multimodal config the nested part, then the rest."""
+def _text_part(config: Mapping[str, Any]) -> tuple[Fields, tuple[str, ...]]:
+    """The language model's fields (of a multimodal config the nested part, then the rest)."""
     inner: Mapping[str, Any] = config
+    notes: tuple[str, ...] = ()
     while nested := next((k for k in _NESTED if isinstance(inner.get(k), Mapping)), None):
         inner = inner[nested]
+        notes = (f"only the language model ({nested}) is counted, no vision or audio tower",)
     merged = {**config, **{key: value for key, value in inner.items() if value is not None}}
     if "tie_word_embeddings" in config:  # of two, the outer one is obeyed
         merged["tie_word_embeddings"] = config["tie_word_embeddings"]
     defaults = families.DEFAULTS.get(str(merged.get("model_type")), {})
-    return Fields({**defaults, **merged})
+    return Fields({**defaults, **{k: v for k, v in merged.items() if v is not None}}), notes
 
 
 def _refuse_unmodelled(fields: Fields) -> None:
@@ -134,7 +136,7 @@ def _refuse_unmodelled(fields: Fields) -> None:
         if fields.raw(field):
             raise cannot_model(what, field)
     # MiniMax lists its attention a layer: 1 is softmax, anything else lightning attention.
-    if any(kind != 1 for kind in fields.raw("attn_type_list", default=[])):
+    if any(kind != 1 for kind in fields.listed("attn_type_list")):
         raise cannot_model("lightning attention", "attn_type_list")
     if fields.raw("word_embed_proj_dim", default=0) not in (0, fields.raw(*_HIDDEN)):
         raise cannot_model("embeddings narrower than the layers", "word_embed_proj_dim")
@@ -154,8 +156,8 @@ def _layer_groups(fields: Fields, hidden: int) -> tuple[LayerGroup, ...]:
     )
 
 
-def _base_dtype(fields: Fields) -> str:
-    """The 16- or 32-bit format of the weights that no quantisation covers."""
+def _published_dtype(fields: Fields) -> str:
+    """The format of the weights that no quantisation covers, as published."""
     name = fields.name_of("torch_dtype", "dtype")
     found = fields.raw("torch_dtype", "dtype", default="auto")
     return "bf16" if name is None or found == "auto" else dtype_name(found, name)
@@ -170,12 +172,11 @@ def _position_parameters(fields: Fields, hidden: int) -> int:
 
 def _notes(fields: Fields) -> tuple[str, ...]:
     notes = []
-    towers = [key for key in _TOWERS if fields.has(key)]
-    if towers:
-        notes.append(f"{' and '.join(towers)} not counted: the text model only")
     heads = fields.whole(*_MTP, low=0, default=0)
     if heads:
         notes.append(f"multi-token-prediction layers not counted: {heads}")
+    if _published_dtype(fields) == "fp32":
+        notes.append("published in fp32, counted in bf16: engines serve it in 16 bits")
     if fields.has("attention_chunk_size"):
         notes.append("chunked attention is counted as a sliding window of the chunk's length")
     if fields.family and fields.family not in families.KNOWN:

@@ -71,15 +71,18 @@ class Fields:
             raise InputError(f"{name} must be true or false, got {value!r}")
         return value
 
-    def per_layer(self, name: str, layer_count: int) -> list[Any] | None:
-        """A list with one entry a layer, or None where the field is absent or empty."""
-        value = self.raw(name)
-        if value in (None, []):
-            return None
+    def listed(self, name: str) -> list[Any]:
+        """The list that the field holds; empty where absent."""
+        value = self.raw(name, default=[])
         if not isinstance(value, list):
             raise InputError(f"{name} must be a list, got {value!r}")
-        if len(value) != layer_count:
+        return value
+
+    def per_layer(self, name: str, layer_count: int) -> list[Any] | None:
+        """A list with one entry a layer, or None where the field is absent or empty."""
+        value = self.listed(name)
+        if value and len(value) != layer_count:
             raise InputError(
                 f"{name} must have num_hidden_layers = {layer_count} entries, got {len(value)}"
             )
-        return value
+        return value or None

@@ -127,7 +127,10 @@ class Attention:
 
     @property
     def kv_elements_per_token(self) -> int:
-        """Elements that one cached token occupies; 0 for linear attention."""
+        """Elements that one cached token occupies; 0 for linear attention.
+
+        An indexer's key is counted like the latent (DeepSeek's code keeps it in fp8).
+        """
         if self.kind == "linear":
             return 0
         if self.kind == "mla":
@@ -136,7 +139,10 @@ class Attention:
 
     @property
     def state_elements(self) -> int:
-        """Elements of the constant-size state a sequence (linear attention); 0 otherwise."""
+        """Elements of the constant-size state a sequence (linear attention); 0 otherwise.
+
+        The last inputs of the convolution are counted in: under 5% of the whole.
+        """
         if self.kind != "linear":
             return 0
         keys, values = self._linear_widths

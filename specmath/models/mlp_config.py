@@ -105,8 +105,8 @@ def _sparse_layers(fields: Fields, layer_count: int) -> list[bool]:
             f"first_k_dense_replace must be <= num_hidden_layers = {layer_count}, got {first}"
         )
     if isinstance(fields.raw("moe_layer_freq"), list):  # one flag a layer
-        listed = fields.per_layer("moe_layer_freq", layer_count) or []
-        return [bool(flag) and place >= first for place, flag in enumerate(listed)]
+        flags = fields.per_layer("moe_layer_freq", layer_count) or [1] * layer_count
+        return [bool(flag) and place >= first for place, flag in enumerate(flags)]
     every = fields.whole("moe_layer_freq", default=1)
     step = fields.whole("decoder_sparse_step", "interleave_moe_layer_step", default=1)
     dense = _places(fields, "mlp_only_layers", layer_count)
@@ -123,11 +123,8 @@ def _sparse_layers(fields: Fields, layer_count: int) -> list[bool]:
 
 def _places(fields: Fields, name: str, layer_count: int) -> set[int]:
     """A list of layer numbers, empty where absent."""
-    value = fields.raw(name, default=[])
-    good = isinstance(value, list) and all(
-        isinstance(place, int) and 0 <= place < layer_count for place in value
-    )
-    if not good:
+    value = fields.listed(name)
+    if not all(isinstance(place, int) and 0 <= place < layer_count for place in value):
         raise InputError(
             f"{name} must list layer numbers >= 0 and < num_hidden_layers = {layer_count}, "
             f"got {value!r}"

@@ -70,9 +70,25 @@ class Model:
 
     @property
     def active_parameters(self) -> int:
-        """Parameters of the modules that one token passes through, both embeddings included."""
+        """Parameters of the modules a token passes through, both embedding tables included.
+
+        Publishers differ: some leave out the input table (one row of it is read), some both.
+        """
         layers = sum(group.active_parameters(self.hidden) for group in self.layers)
         return self.parameters - sum(g.parameters(self.hidden) for g in self.layers) + layers
+
+    @property
+    def mtp_parameters(self) -> int:
+        """Parameters of one multi-token-prediction module; 0 where the model has none.
+
+        As in DeepSeek-V3 (arXiv 2412.19437, section 2.2): a layer like the model's last kind, a
+        projection of two hidden states to one, three norms. Embedding and head are the model's.
+        """
+        if not self.mtp_layers:
+            return 0
+        layer = self.layers[-1]
+        one = layer.parameters(self.hidden) // layer.count
+        return one + 2 * self.hidden**2 + 3 * self.hidden
 
     @property
     def is_moe(self) -> bool:

@@ -88,7 +88,7 @@ def _covered(raw: Mapping[str, Any], layer_count: int) -> frozenset[Part]:
     """
     named: dict[Part, set[str]] = {"attention": set(), "mlp": set(), "experts": set()}
     named["shared"] = set()
-    for pattern in (str(p).lower() for key in _SKIPPED for p in raw.get(key) or []):
+    for pattern in (text.lower() for key in _SKIPPED for text in _patterns(raw, key)):
         layer = re.search(r"layers\.(\d+)\.", pattern)
         for part in _parts_named(re.findall(r"[a-z0-9_]+", pattern)):
             named[part].add(layer.group(1) if layer else "all")
@@ -97,6 +97,13 @@ def _covered(raw: Mapping[str, Any], layer_count: int) -> frozenset[Part]:
         for part, layers in named.items()
         if "all" not in layers and 2 * len(layers) < layer_count
     )
+
+
+def _patterns(raw: Mapping[str, Any], key: str) -> list[str]:
+    value = raw.get(key) or []
+    if not isinstance(value, list):
+        raise InputError(f"{_FIELD}.{key} must be a list of module names, got {value!r}")
+    return [str(entry) for entry in value]
 
 
 def _parts_named(words: list[str]) -> frozenset[Part]:
