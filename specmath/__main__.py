@@ -1,0 +1,5 @@
+"""`python -m specmath`."""
+
+from specmath.cli import main
+
+main()

@@ -1,0 +1,150 @@
+"""predict, gamma, crossover, sweep and export: the calculator's commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import click
+
+from specmath.checks import InputError
+from specmath.cli.options import format_option, help_of, read_scenario, scenario_options
+from specmath.cli.output import Row, print_rows, print_table
+from specmath.downloads import KINDS, file_bytes
+from specmath.export import write_file
+from specmath.predict import Prediction, predict
+from specmath.scenario import SPECS
+from specmath.scenario_io import build, unknown_name
+from specmath.verdict import verdict
+from specmath.views import TABLES
+
+__all__ = [
+    "crossover_command",
+    "export_command",
+    "gamma_command",
+    "predict_command",
+    "sweep_command",
+]
+
+
+@click.command("predict", epilog="Example: specmath predict --alpha 0.8 --c 0.1 --gamma 4")
+@scenario_options
+@format_option
+def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
+    """Speedup, cost and verdict of one scenario."""
+    prediction = predict(read_scenario(scenario_file, options))
+    row = prediction.to_dict()
+    answer = verdict(prediction)
+    row |= {"verdict": answer.action, "verdict_gamma": answer.gamma, "answer": answer.sentence()}
+    print_rows([row], style, one=True)
+
+
+@click.command("gamma", epilog="Example: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
+@scenario_options
+@format_option
+def gamma_command(style: str, scenario_file: str | None, **options: Any) -> None:
+    """The table over γ: which γ to run."""
+    prediction = predict(read_scenario(scenario_file, options, gamma=0))
+    print_table(TABLES["gamma"](prediction), style)
+    if style == "table":
+        click.echo(f"\n{verdict(prediction).sentence()}")
+
+
+@click.command("crossover", epilog="Example: specmath crossover --c 0 --format csv")
+@click.option("--c", default="0", show_default=True, help=help_of(SPECS["c"]))
+@click.option("--c-hat", default="0", show_default=True, help=help_of(SPECS["c_hat"]))
+@format_option
+def crossover_command(style: str, c: str, c_hat: str) -> None:
+    """Over α, the γ where arithmetic grows more than speed."""
+    prediction = predict(build({"alpha": 0.5, "gamma": 1, "c": c, "c_hat": c_hat}))
+    print_table(TABLES["crossover"](prediction), style)
+
+
+def _values(name: str, text: str) -> list[str]:
+    """'0.1,0.2' or '0:1:0.1' (start:stop:step, both ends included)."""
+    parts = text.split(":")
+    if len(parts) != 3:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        start, stop, step = (float(part) for part in parts)
+        count = round((stop - start) / step)
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise InputError(f"{name} must be a list or start:stop:step, got {text!r}") from error
+    if not 0 <= count <= 10_000:
+        raise InputError(f"{name} must give 1 to 10001 values, got {text!r}")
+    return [f"{start + i * step:.12g}" for i in range(count + 1)]
+
+
+@click.command("sweep", epilog="Example: specmath sweep --over alpha=0.5:0.9:0.1 --gamma 4 --c 0.1")
+@click.option(
+    "--over",
+    multiple=True,
+    required=True,
+    help="FIELD=VALUES, a list or start:stop:step; may be given twice, for two fields.",
+)
+@scenario_options
+@format_option
+def sweep_command(
+    style: str, scenario_file: str | None, over: Sequence[str], **options: Any
+) -> None:
+    """One prediction for each value (or pair of values) of one or two fields."""
+    axes = [_axis(item) for item in over]
+    if len(axes) > 2 or len({axis[0][0] for axis in axes}) < len(axes):
+        raise InputError(f"--over must name one or two different fields, got {', '.join(over)}")
+    rows = []
+    for point in product(*axes):
+        prediction = predict(read_scenario(scenario_file, options | dict(point)))
+        swept = {name: getattr(prediction.scenario, name) for name, _ in point}
+        rows.append(swept | _numbers(prediction))
+    print_rows(rows, style)
+
+
+def _axis(item: str) -> list[tuple[str, str]]:
+    """'alpha=0.5,0.6' → [("alpha", "0.5"), ("alpha", "0.6")]."""
+    name, _, text = item.partition("=")
+    name = name.replace("-", "_")
+    if name not in SPECS:
+        raise InputError(f"--over: {unknown_name('field', name)}")
+    values = _values(name, text)
+    if not values:
+        raise InputError(f"--over must be FIELD=VALUES, got {item!r}")
+    return [(name, value) for value in values]
+
+
+def _numbers(prediction: Prediction) -> Row:
+    """The numbers of a prediction and the verdict, without the long texts."""
+    row = {k: v for k, v in prediction.to_dict().items() if k not in ("notes", "error_bar")}
+    return row | {"verdict": verdict(prediction).action}
+
+
+@click.command(
+    "export",
+    epilog="Example: specmath export --alpha 0.8 --c 0.1 --gamma 4 --kind xlsx -o plan.xlsx",
+)
+@click.option(
+    "--table", "name", type=click.Choice(list(TABLES)), default="gamma", show_default=True
+)
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default="values",
+    show_default=True,
+    help="CSV with values, CSV with live formulas, or a workbook with live formulas.",
+)
+@click.option("--delimiter", type=click.Choice([",", ";"]), default=",", show_default=True)
+@click.option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True)
+@click.option("-o", "--out", type=click.Path(dir_okay=False), required=True, help="File to write.")
+@scenario_options
+def export_command(
+    name: str, kind: str, delimiter: str, decimal: str, out: str,
+    scenario_file: str | None, **options: Any,
+) -> None:  # fmt: skip
+    """Write a table to a file that a spreadsheet opens."""
+    scenario = read_scenario(scenario_file, options)
+    data = file_bytes(TABLES[name](predict(scenario)), scenario, kind, delimiter, decimal)
+    try:
+        write_file(out, data)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}") from error
+    click.echo(f"wrote {out} ({len(data):,} bytes)")

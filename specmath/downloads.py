@@ -1,0 +1,32 @@
+"""A table as the bytes of a file, in the three kinds that pages and command line offer."""
+
+from __future__ import annotations
+
+from specmath.export import to_csv, to_xlsx
+from specmath.scenario import Scenario
+from specmath.scenario_io import to_link
+from specmath.tables import Table
+
+__all__ = ["KINDS", "file_bytes", "scenario_text"]
+
+KINDS = {
+    "values": "CSV, values",
+    "formulas": "CSV, live formulas",
+    "xlsx": "XLSX, live formulas",
+}
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario in one cell: the same pairs as its link."""
+    return " ".join(f"{k}={v}" for k, v in to_link(scenario).items()) or "example"
+
+
+def file_bytes(
+    table: Table, scenario: Scenario, kind: str, delimiter: str = ",", decimal: str = "."
+) -> bytes:
+    """The file of one of `KINDS`; InputError for a decimal comma without the delimiter ';'."""
+    text = scenario_text(scenario)
+    if kind == "xlsx":
+        return to_xlsx(table, scenario=text)
+    live = kind == "formulas"
+    return to_csv(table, scenario=text, formulas=live, delimiter=delimiter, decimal=decimal)

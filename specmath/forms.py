@@ -1,0 +1,81 @@
+"""The forms in which people know acceptance and draft cost, and the choices they are offered."""
+
+from __future__ import annotations
+
+from specmath.fields import UNKNOWN, Choice
+
+__all__ = [
+    "ACCEPTANCE_CHOICES",
+    "ACCEPTANCE_FORMS",
+    "DRAFT_CHOICES",
+    "DRAFT_FORMS",
+    "HALVES",
+    "MEASURED_AT",
+    "SOURCE_CHOICES",
+    "WORKLOADS",
+    "WORKLOAD_CHOICES",
+    "YES_NO",
+]
+
+ACCEPTANCE_FORMS: dict[str, tuple[str, ...]] = {
+    "accepted_per_step": ("accepted_per_step",),
+    "tokens_per_step": ("tokens_per_step",),
+    "alpha": ("alpha",),
+    "accepted_share": ("accepted_share",),
+    "survival": ("rates",),
+    "conditional": ("rates",),
+    "mixture": ("mixture",),
+    "workload": ("workload",),
+    "range": ("alpha_low", "alpha_high"),
+}
+"""Each form of acceptance and the fields it needs."""
+
+DRAFT_FORMS: dict[str, tuple[str, ...]] = {
+    "times": ("target_ms", "draft_ms"),
+    "ratio": ("c",),
+    "range": ("c_low", "c_high"),
+}
+"""Each form of draft cost and the fields it needs; `target_ms` is optional in the others."""
+
+MEASURED_AT = ("accepted_per_step", "tokens_per_step", "accepted_share")
+"""Forms whose number means nothing without the γ it was measured at."""
+
+HALVES: dict[str, frozenset[str]] = {
+    "acceptance": frozenset(
+        {"acceptance_form", "measured_gamma", *(f for fs in ACCEPTANCE_FORMS.values() for f in fs)}
+    ),
+    "draft cost": frozenset({"draft_form", *(f for fs in DRAFT_FORMS.values() for f in fs)})
+    - {"target_ms"},
+}
+"""The fields of each half: giving one anew replaces the half's form. The target's time is shared."""
+
+WORKLOADS = {"creative": 0.6, "code_or_json": 0.85}
+"""α of the planning presets: planning range, not measured."""
+
+ACCEPTANCE_CHOICES = (
+    Choice("accepted_per_step", "Accepted drafts per step", "bonus token not counted"),
+    Choice("tokens_per_step", "Tokens per step (bonus included)", "vLLM's mean acceptance length"),
+    Choice("alpha", "α: chance that one drafted token is accepted"),
+    Choice("accepted_share", "Accepted ÷ drafted", 'what engines print as "acceptance rate"'),
+    Choice("survival", "Per-position rates or a log line", "share of steps reaching each position"),
+    Choice("conditional", "Per-position conditional rates", "given the position before it passed"),
+    Choice("mixture", "A mixture of request kinds", "shares of output tokens, each with its α"),
+    Choice("workload", "Only the kind of work", "planning range, not measured"),
+    Choice("range", "I don't know: a range of α"),
+)
+DRAFT_CHOICES = (
+    Choice("times", "Two times in ms"),
+    Choice("ratio", "c: draft forward ÷ target forward"),
+    Choice("range", "I don't know: a range of c"),
+)
+WORKLOAD_CHOICES = (
+    Choice("creative", "Creative writing (α 0.6, planning range, not measured)"),
+    Choice("code_or_json", "Code or JSON (α 0.85, planning range, not measured)"),
+)
+SOURCE_CHOICES = (
+    Choice(UNKNOWN, "Not said"),
+    Choice("my_traffic", "Measured on my own traffic"),
+    Choice("other_traffic", "Measured on other text (a benchmark, a paper)"),
+    Choice("assumed", "Assumed"),
+)
+YES_NO = (Choice(UNKNOWN, "I don't know"), Choice("yes", "Yes"), Choice("no", "No"))

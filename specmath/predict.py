@@ -1,0 +1,261 @@
+"""Scenario → Prediction: the two halves brought together, speedup(γ) = τ(γ) / s(γ)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from specmath.acceptance import Acceptance, IidAcceptance
+from specmath.checks import FloatArray
+from specmath.cost import tokens_per_second, usd_per_million_tokens
+from specmath.forms import MEASURED_AT
+from specmath.gamma import crossover_gamma, optimal_gamma
+from specmath.halves import Halves, acceptance_of, ends, step_cost_of, unknowns
+from specmath.scenario import Scenario
+from specmath.stepcost import LinearStepCost
+from specmath.theorems import alpha_from_tokens_per_step
+
+__all__ = ["Curve", "Estimate", "Prediction", "predict"]
+
+SEARCH_LIMIT = 10_000
+"""γ at which a search for an unlimited optimum or crossover gives up."""
+
+NO_ERROR_BAR = "no error bar yet"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A predicted number with the interval that the unknown inputs leave, or none yet."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    basis: str = NO_ERROR_BAR
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Everything over γ = 0 … the largest considered; arrays of one shape."""
+
+    gamma: np.ndarray
+    tokens_per_step: FloatArray
+    verify_cost: FloatArray
+    draft_cost: FloatArray
+    step_cost: FloatArray
+    walltime_improvement: FloatArray
+    operations_increase: FloatArray
+    low: FloatArray | None
+    high: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What speculation does to one endpoint. Times in seconds, None where unknown.
+
+    `best_gamma` is the fastest γ up to the scenario's `max_gamma`; `recommended_gamma` the
+    smallest within 2% of it; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000.
+    """
+
+    scenario: Scenario
+    halves: Halves
+    alpha: float
+    speedup: Estimate
+    operations: Estimate
+    tokens_per_step: float
+    step_cost: float
+    curve: Curve
+    best_gamma: int
+    recommended_gamma: int
+    optimal_gamma: int
+    crossover_gamma: int
+    tpot_plain: float | None
+    tpot: Estimate | None
+    usd_plain: float | None
+    usd: Estimate | None
+    notes: tuple[str, ...]
+
+    @property
+    def walltime_improvement(self) -> float:
+        """The speedup at the scenario's γ, τ/s."""
+        return self.speedup.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers by name, for JSON; milliseconds and dollars as a person reads them."""
+        cost, gamma = self.halves.cost, self.scenario.gamma
+        ms = None if self.tpot is None else self.tpot.value * 1e3
+        return {
+            "alpha": self.alpha,
+            "gamma": gamma,
+            "c": cost.c,
+            "c_hat": cost.c_hat,
+            "sigma": cost.sigma,
+            "tokens_per_step": self.tokens_per_step,
+            "verify_cost": float(cost.verify(gamma)),
+            "step_cost": self.step_cost,
+            "walltime_improvement": self.speedup.value,
+            "walltime_improvement_low": self.speedup.low,
+            "walltime_improvement_high": self.speedup.high,
+            "error_bar": self.speedup.basis,
+            "operations_increase": self.operations.value,
+            "best_gamma": self.best_gamma,
+            "recommended_gamma": self.recommended_gamma,
+            "optimal_gamma": self.optimal_gamma,
+            "crossover_gamma": self.crossover_gamma,
+            "tpot_plain_ms": None if self.tpot_plain is None else self.tpot_plain * 1e3,
+            "tpot_ms": ms,
+            "usd_per_million_tokens_plain": self.usd_plain,
+            "usd_per_million_tokens": None if self.usd is None else self.usd.value,
+            "notes": list(self.notes),
+        }
+
+
+# ── prediction ───────────────────────────────────────────────────────────────────────────────
+
+
+def predict(scenario: Scenario) -> Prediction:
+    """Speedup, arithmetic, time and money of a scenario, over γ and at its γ.
+
+    speedup(γ) = τ(γ) / s(γ); TPOT = plain step × s/τ; USD per million tokens = price × TPOT.
+    The interval spans all combinations of the ends of what is unknown. Raises ValueError where
+    σ makes the verification cost fall to 0 within the γ considered.
+    """
+    halves = Halves(acceptance_of(scenario), step_cost_of(scenario))
+    curve = _curve(scenario, halves)
+    gamma, speedups = scenario.gamma, curve.walltime_improvement
+    considered = speedups[: scenario.max_gamma + 1]
+    best = int(np.argmax(considered))
+    speedup = _estimate(scenario, speedups, curve.low, curve.high)
+    work = np.array([h.operations(np.array(gamma)) for h in ends(scenario)])
+    operations = Estimate(float(curve.operations_increase[gamma]))
+    if work.min() < work.max():
+        operations = Estimate(
+            operations.value, float(work.min()), float(work.max()), "unknown ĉ or α"
+        )
+    tokens = float(curve.tokens_per_step[gamma])
+    return Prediction(
+        scenario=scenario,
+        halves=halves,
+        alpha=effective_alpha(halves.acceptance, gamma),
+        speedup=speedup,
+        operations=operations,
+        tokens_per_step=tokens,
+        step_cost=float(curve.step_cost[gamma]),
+        curve=curve,
+        best_gamma=best,
+        recommended_gamma=int(np.argmax(considered >= considered[best] / 1.02)),
+        optimal_gamma=_optimal(halves),
+        crossover_gamma=_crossover(halves),
+        **_time_and_money(scenario, speedup),
+        notes=_notes(scenario, halves),
+    )
+
+
+def _curve(scenario: Scenario, halves: Halves) -> Curve:
+    gammas = np.arange(max(scenario.max_gamma, scenario.gamma) + 1)
+    low = high = None
+    if unknowns(scenario):
+        spread = np.stack([h.speedup(gammas) for h in ends(scenario)])
+        low, high = spread.min(axis=0), spread.max(axis=0)
+    cost = halves.cost
+    return Curve(
+        gamma=gammas,
+        tokens_per_step=np.asarray(halves.acceptance.tokens_per_step(gammas)),
+        verify_cost=cost.verify(gammas),
+        draft_cost=cost.draft(gammas) + cost.extra(gammas),
+        step_cost=cost.total(gammas),
+        walltime_improvement=halves.speedup(gammas),
+        operations_increase=halves.operations(gammas),
+        low=low,
+        high=high,
+    )
+
+
+def _estimate(
+    s: Scenario, values: FloatArray, low: FloatArray | None, high: FloatArray | None
+) -> Estimate:
+    value = float(values[s.gamma])
+    if low is None or high is None:
+        return Estimate(value)
+    return Estimate(value, float(low[s.gamma]), float(high[s.gamma]), ", ".join(unknowns(s)))
+
+
+def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
+    """The i.i.d. α with the same tokens per step at γ (at γ=0: at γ=1, the first position's)."""
+    if isinstance(acceptance, IidAcceptance):
+        return acceptance.alpha
+    at = max(gamma, 1)
+    return float(alpha_from_tokens_per_step(float(acceptance.tokens_per_step(at)), at))
+
+
+def _optimal(halves: Halves) -> int:
+    """argmax of τ/s over γ up to 10,000, smallest on ties."""
+    acceptance, cost = halves.acceptance, halves.cost
+    theorem = isinstance(acceptance, IidAcceptance) and cost.sigma == cost.overhead == 0
+    if theorem and cost.c > 0 and acceptance.alpha < 1:  # type: ignore[attr-defined]
+        return int(optimal_gamma(acceptance.alpha, cost.c))  # type: ignore[attr-defined]
+    return int(np.argmax(halves.speedup(np.arange(_search_limit(cost) + 1))))
+
+
+def _search_limit(cost: LinearStepCost) -> int:
+    """A negative σ (a measured v < 1) cannot be carried to where v reaches 0."""
+    return SEARCH_LIMIT if cost.sigma >= 0 else min(SEARCH_LIMIT, int(np.ceil(-1 / cost.sigma)) - 1)
+
+
+def _crossover(halves: Halves) -> int:
+    """First γ ≥ 1 with operations increase ≥ the memory-bound walltime improvement; 0 if none."""
+    acceptance, cost = halves.acceptance, halves.cost
+    if isinstance(acceptance, IidAcceptance):
+        return int(crossover_gamma(acceptance.alpha, cost.c, cost.c_hat))
+    gammas = np.arange(1, SEARCH_LIMIT + 1)
+    walltime = np.asarray(acceptance.tokens_per_step(gammas)) / (1.0 + gammas * cost.c)
+    crossed = np.flatnonzero(halves.operations(gammas) >= walltime)
+    return int(gammas[crossed[0]]) if crossed.size else 0
+
+
+def _time_and_money(s: Scenario, speedup: Estimate) -> dict[str, Any]:
+    if s.target_ms is None:
+        return {"tpot_plain": None, "tpot": None, "usd_plain": None, "usd": None}
+    plain = s.target_ms / 1e3
+    tpot = _scaled(speedup, lambda ratio: plain / ratio)
+    if s.usd_per_hour is None:
+        return {"tpot_plain": plain, "tpot": tpot, "usd_plain": None, "usd": None}
+    return {
+        "tpot_plain": plain,
+        "tpot": tpot,
+        "usd_plain": usd_at(s, plain, speculative=False),
+        "usd": _scaled(tpot, lambda seconds: usd_at(s, seconds, speculative=True)),
+    }
+
+
+def usd_at(scenario: Scenario, tpot: float, *, speculative: bool) -> float:
+    """USD per million output tokens at a TPOT in seconds; the draft's GPUs are billed with it."""
+    gpus = scenario.tensor_parallel + (scenario.draft_gpus if speculative and scenario.gamma else 0)
+    price = scenario.usd_per_hour or 0.0
+    return float(usd_per_million_tokens(tpot, batch=scenario.batch, gpus=gpus, usd_per_hour=price))
+
+
+def throughput_at(scenario: Scenario, tpot: float) -> float:
+    """Output tokens a second of one replica at a TPOT in seconds."""
+    return float(tokens_per_second(tpot, scenario.batch))
+
+
+def _scaled(estimate: Estimate, convert: Callable[[float], float]) -> Estimate:
+    """Carry an estimate through a monotone conversion, keeping low below high."""
+    if estimate.low is None or estimate.high is None:
+        return Estimate(convert(estimate.value))
+    ends_ = sorted((convert(estimate.low), convert(estimate.high)))
+    return Estimate(convert(estimate.value), ends_[0], ends_[1], estimate.basis)
+
+
+def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
+    notes = list(halves.acceptance.notes(s.gamma))
+    if s.acceptance_form in MEASURED_AT and s.gamma not in (0, s.measured_gamma):
+        notes.append(
+            f"Acceptance was measured at γ={s.measured_gamma}; at γ={s.gamma} it assumes that "
+            "every position is accepted alike (i.i.d.). Real drafts lose acceptance with position: "
+            "give per-position rates if your server prints them."
+        )
+    return tuple(notes)

@@ -1,0 +1,319 @@
+"""Every input of a prediction, in one frozen validated record."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from specmath.acceptance import IidAcceptance, MixtureAcceptance, PerPositionAcceptance
+from specmath.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
+from specmath.forms import (
+    ACCEPTANCE_CHOICES,
+    ACCEPTANCE_FORMS,
+    DRAFT_CHOICES,
+    DRAFT_FORMS,
+    MEASURED_AT,
+    SOURCE_CHOICES,
+    WORKLOAD_CHOICES,
+    YES_NO,
+)
+from specmath.logs.paste import read_rates
+
+__all__ = ["EXAMPLE", "SPECS", "Scenario"]
+
+_ALPHA_HELP = (
+    "Probability that a drafted token is accepted, given all before it in the draft were; "
+    "E[Σ min(p,q)]. Not the 'acceptance rate' that most engines print."
+)
+_MS_HELP = "One forward for one token a sequence, at the batch and context you serve."
+
+
+class Scenario(BaseModel):
+    """What is known about one endpoint: acceptance, γ, draft cost, verification, money.
+
+    Each half is given in one *form* (`acceptance_form`, `draft_form`), with the fields of that
+    form and no other; a form left out is read off the fields given. Optional fields left at None
+    are unknown and stay visibly unknown in the prediction. Raises pydantic's ValidationError, a
+    ValueError; `specmath.scenario_io.messages` turns it into sentences.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: str = text(
+        "", "Name of this scenario", "Shown in tables and files.", "scenario", max_length=80
+    )
+
+    acceptance_form: Literal[
+        "accepted_per_step", "tokens_per_step", "alpha", "accepted_share", "survival",
+        "conditional", "mixture", "workload", "range",
+    ] = choice(
+        "alpha", "What you know of acceptance", "Give what you have.", "acceptance",
+        ACCEPTANCE_CHOICES,
+    )  # fmt: skip
+    alpha: float | None = number(
+        None, "Acceptance", "", _ALPHA_HELP, "acceptance",
+        low=0, high=1, slider=(0.0, 1.0), step=0.01, symbol="α", example="0.8",
+    )  # fmt: skip
+    accepted_share: float | None = number(
+        None, "Accepted ÷ drafted", "",
+        "Accepted drafted tokens over all drafted tokens, as a fraction. Engines print it as "
+        "'acceptance rate'; it is below α whenever γ > 1.", "acceptance",
+        low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.61",
+    )  # fmt: skip
+    tokens_per_step: float | None = number(
+        None, "Tokens per step", "",
+        "Tokens emitted a step, bonus or correction token included; between 1 and γ+1.",
+        "acceptance", low=1, high=1001, slider=(1.0, 9.0), step=0.1, symbol="τ", example="2.8",
+    )  # fmt: skip
+    accepted_per_step: float | None = number(
+        None, "Accepted drafts per step", "",
+        "Drafted tokens accepted a step, the bonus token not counted; between 0 and γ.",
+        "acceptance", low=0, high=1000, slider=(0.0, 8.0), step=0.1, example="3",
+    )  # fmt: skip
+    measured_gamma: int | None = number(
+        None, "Measured at γ", "tokens",
+        "The γ that was running when that number was read. It stays when you move γ.",
+        "acceptance", low=1, high=1000, whole=True, step=1, example="4",
+    )  # fmt: skip
+    rates: tuple[float, ...] = text(
+        (), "Rates, first position first", "Fractions or percentages, or a log line that "
+        "carries them (vLLM, llama.cpp).", "acceptance", example="0.8,0.6,0.45",
+        max_length=256,
+    )  # fmt: skip
+    mixture: tuple[tuple[float, float], ...] = text(
+        (), "share:α of each kind", "Shares of output tokens, then α: 0.5:0.9,0.5:0.4",
+        "acceptance", example="0.5:0.9,0.5:0.4", max_length=32,
+    )  # fmt: skip
+    workload: Literal["creative", "code_or_json"] | None = choice(
+        None, "Kind of work", "A planning range, not measured.", "acceptance", WORKLOAD_CHOICES
+    )
+    alpha_low: float | None = number(
+        None, "α at worst", "",
+        "Low end; 0.5 is the low end of small drafts in Leviathan et al. 2023, Table 2 (0.53).",
+        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.5",
+    )  # fmt: skip
+    alpha_high: float | None = number(
+        None, "α at best", "",
+        "High end; 0.85 is the high end in Leviathan et al. 2023, Table 2 (0.82).",
+        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.85",
+    )  # fmt: skip
+    acceptance_source: Literal["unknown", "my_traffic", "other_traffic", "assumed"] = choice(
+        UNKNOWN, "Where the acceptance comes from", "Used by the checklist.", "acceptance",
+        SOURCE_CHOICES,
+    )  # fmt: skip
+
+    gamma: int = number(
+        ..., "Drafted tokens a step", "",
+        "Tokens the draft proposes before each verification; 0 is plain decoding.",
+        "gamma", low=0, high=1000, whole=True, slider=(0, 16), step=1, symbol="γ", example="4",
+    )  # fmt: skip
+    max_gamma: int = number(
+        16, "Largest γ considered", "", "The search for the best γ stops here.",
+        "gamma", low=1, high=256, whole=True, step=1, example="16",
+    )  # fmt: skip
+
+    draft_form: Literal["times", "ratio", "range"] = choice(
+        "ratio", "What you know of the draft's cost", "Give what you have.", "draft", DRAFT_CHOICES
+    )
+    target_ms: float | None = number(
+        None, "Target forward", "ms", _MS_HELP, "draft",
+        low=0.001, high=1e6, slider=(1.0, 100.0), step=0.5, example="40", unknown=True,
+    )  # fmt: skip
+    draft_ms: float | None = number(
+        None, "Draft forward", "ms", _MS_HELP, "draft",
+        low=0, high=1e6, slider=(0.0, 40.0), step=0.1, example="8",
+    )  # fmt: skip
+    c: float | None = number(
+        None, "Draft cost", "", "One draft forward over one target forward, in walltime.",
+        "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, symbol="c", example="0.1",
+    )  # fmt: skip
+    c_low: float | None = number(
+        None, "c at best", "", "Low end; 0.02 is T5-small for T5-XXL (Leviathan et al. 2023, "
+        "Table 4).", "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, example="0.02",
+    )  # fmt: skip
+    c_high: float | None = number(
+        None, "c at worst", "", "High end; 0.25 covers a 1B draft for an 8B target on an H100 "
+        "(about 0.23, composed from measured kernel tables).",
+        "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, example="0.25",
+    )  # fmt: skip
+    overhead: float = number(
+        0.0, "Overhead h", "plain steps", "Scheduling and rejection that speculation adds to each "
+        "step. 0 is assumed until you give it; 0.1–0.2 was measured for EAGLE heads.",
+        "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, symbol="", example="0.1",
+    )  # fmt: skip
+    c_hat: float | None = number(
+        0.0, "Draft arithmetic", "", "One draft forward over one target forward, in arithmetic "
+        "operations; about the ratio of parameters. 0 is assumed until you give it; unknown is "
+        "taken from 0 to c.", "draft",
+        low=0, high=100, slider=(0.0, 1.0), step=0.001, symbol="ĉ", example="0.01", unknown=True,
+    )  # fmt: skip
+    sigma: float | None = number(
+        0.0, "Verification slope", "", "(v−1)/γ: 0 when a pass over γ+1 tokens costs one plain "
+        "step (memory-bound), 1 when it costs γ+1 (compute-bound). 0 is assumed until you give "
+        "it; unknown is taken from 0 to 1.", "verify",
+        low=-0.5, high=10, slider=(0.0, 1.0), step=0.01, symbol="σ", example="0.1", unknown=True,
+    )  # fmt: skip
+
+    batch: int = number(
+        1, "Sequences decoded together", "", "Batch of one replica.", "hardware",
+        low=1, high=100_000, whole=True, step=1, symbol="B", example="8",
+    )  # fmt: skip
+    tensor_parallel: int = number(
+        1, "GPUs a replica", "", "GPUs that serve one copy of the target.", "hardware",
+        low=1, high=1024, whole=True, step=1, example="1",
+    )  # fmt: skip
+    draft_gpus: int = number(
+        0, "Extra GPUs for the draft", "", "GPUs a replica that only speculation needs.",
+        "hardware", low=0, high=1024, whole=True, step=1, example="0",
+    )  # fmt: skip
+    target_billions: float | None = number(
+        None, "Target parameters", "billion", "For the checklist: is the draft two orders smaller?",
+        "hardware", low=0.001, high=1e5, example="70", unknown=True,
+    )  # fmt: skip
+    draft_billions: float | None = number(
+        None, "Draft parameters", "billion", "For the checklist: is the draft two orders smaller?",
+        "hardware", low=0, high=1e5, example="1", unknown=True,
+    )  # fmt: skip
+    temperature: float | None = number(
+        None, "Sampling temperature", "", "0 is greedy. Acceptance usually falls as it rises.",
+        "traffic", low=0, high=10, step=0.1, example="0.7", unknown=True,
+    )  # fmt: skip
+    copies_input: Literal["unknown", "yes", "no"] = choice(
+        UNKNOWN, "Output repeats its input?", "Code edits, summaries, retrieval: an n-gram draft "
+        "costs almost nothing there.", "traffic", YES_NO,
+    )  # fmt: skip
+    output_tokens: int = number(
+        256, "Output tokens a request", "", "Mean length; 256 is assumed until you give it.",
+        "traffic", low=1, high=1_000_000, whole=True, step=1, example="256",
+    )  # fmt: skip
+    ttft_ms: float | None = number(
+        None, "Time to first token", "ms", "Prefill and queueing; speculation does not shorten it.",
+        "traffic", low=0, high=1e7, example="500", unknown=True,
+    )  # fmt: skip
+
+    usd_per_hour: float | None = number(
+        2.5, "Price of one GPU hour", "USD", "2.50 is assumed, about an on-demand H100 in 2026; "
+        "put yours.", "money", low=0, high=10_000, step=0.1, example="2.5", unknown=True,
+    )  # fmt: skip
+    demand_tokens_per_second: float | None = number(
+        None, "Output tokens a second to serve", "tokens/s", "Of the whole service; gives whole "
+        "replicas and the monthly bill.", "money", low=0, high=1e12, example="20000", unknown=True,
+    )  # fmt: skip
+
+    @model_validator(mode="before")
+    @classmethod
+    def _infer(cls, data: Any) -> Any:
+        """Read "unknown" as None, and each form off the fields that were given."""
+        if not isinstance(data, dict):
+            return data
+        values = {k: None if v == UNKNOWN and _optional(k) else v for k, v in data.items()}
+        for name, read in (("rates", _read_rates), ("mixture", _read_mixture)):
+            if isinstance(values.get(name), str):
+                values[name] = read(values)
+        for form, forms in (("acceptance_form", ACCEPTANCE_FORMS), ("draft_form", DRAFT_FORMS)):
+            given = _given_forms(values, forms)
+            if form not in values and given:
+                if len(given) > 1:
+                    raise ValueError(f"{form} is ambiguous: {', '.join(given)} were all given")
+                values[form] = given[0]
+        if values.get("acceptance_form") in MEASURED_AT and values.get("measured_gamma") is None:
+            values["measured_gamma"] = values.get("gamma") or None
+        return values
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_form(self, "acceptance_form", ACCEPTANCE_FORMS)
+        _check_form(self, "draft_form", DRAFT_FORMS)
+        for low, high in (("alpha_low", "alpha_high"), ("c_low", "c_high")):
+            bottom, top = getattr(self, low), getattr(self, high)
+            if bottom is not None and bottom > top:
+                raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
+        _check_measured(self)
+        _check_lists(self)
+        if not self.label.isprintable():
+            raise ValueError(f"label must be one line of printable characters, got {self.label!r}")
+        return self
+
+
+def _read_rates(values: dict[str, Any]) -> tuple[float, ...]:
+    """Survival may come as any log line; conditional rates, which may rise, as numbers only."""
+    text_ = values["rates"]
+    if values.get("acceptance_form") != "conditional":
+        return read_rates(text_)
+    try:
+        return tuple(float(part) for part in text_.replace(";", ",").split(",") if part.strip())
+    except ValueError as error:
+        raise ValueError(f"rates must be numbers such as 0.8, 0.75, 0.7, got {text_!r}") from error
+
+
+def _read_mixture(values: dict[str, Any]) -> tuple[tuple[float, float], ...]:
+    """'0.5:0.9, 0.5:0.4' → ((0.5, 0.9), (0.5, 0.4))."""
+    parts = [part.split(":") for part in values["mixture"].split(",") if part.strip()]
+    try:
+        return tuple((float(share), float(alpha)) for share, alpha in parts)
+    except ValueError as error:
+        raise ValueError(
+            f"mixture must be share:alpha pairs such as 0.5:0.9,0.5:0.4, got {values['mixture']!r}"
+        ) from error
+
+
+def _optional(name: str) -> bool:
+    return name in SPECS and SPECS[name].unknown
+
+
+def _present(value: Any) -> bool:
+    return value is not None and value != () and value != []
+
+
+def _given_forms(values: dict[str, Any], forms: dict[str, tuple[str, ...]]) -> list[str]:
+    """Forms for which a field of their own is present; the target's time serves every form."""
+    owners = {f: form for form, fs in reversed(forms.items()) for f in fs if f != "target_ms"}
+    return list(dict.fromkeys(o for f, o in owners.items() if _present(values.get(f))))
+
+
+def _check_form(scenario: Scenario, name: str, forms: dict[str, tuple[str, ...]]) -> None:
+    form = getattr(scenario, name)
+    needed = forms[form]
+    for field in needed:
+        if not _present(getattr(scenario, field)):
+            raise ValueError(f"{name}={form} needs {field} ({SPECS[field].bounds}), got nothing")
+    others = {f for fields in forms.values() for f in fields} - set(needed) - {"target_ms"}
+    extra = sorted(f for f in others if _present(getattr(scenario, f)))
+    if extra:
+        raise ValueError(
+            f"{name}={form} does not use {', '.join(extra)}: leave out one or the other"
+        )
+
+
+def _check_measured(scenario: Scenario) -> None:
+    """τ and accepted counts must be possible at the γ they were measured at."""
+    form, gamma = scenario.acceptance_form, scenario.measured_gamma
+    if form not in MEASURED_AT:
+        return
+    if gamma is None:
+        raise ValueError(f"{form} needs measured_gamma (a whole number >= 1), got nothing")
+    top = {"accepted_per_step": gamma, "tokens_per_step": gamma + 1, "accepted_share": 1}[form]
+    value = getattr(scenario, form)
+    if value > top:
+        raise ValueError(f"{form} must be <= {top} when measured at gamma={gamma}, got {value:g}")
+
+
+def _check_lists(scenario: Scenario) -> None:
+    """The acceptance models check their own rates; building them raises with position and value."""
+    if scenario.acceptance_form == "survival":
+        PerPositionAcceptance(scenario.rates)
+    elif scenario.acceptance_form == "conditional":
+        PerPositionAcceptance.from_conditional(scenario.rates)
+    elif scenario.acceptance_form == "mixture":
+        shares, alphas = zip(*scenario.mixture, strict=True)
+        MixtureAcceptance(shares, [IidAcceptance(alpha) for alpha in alphas])
+
+
+SPECS: dict[str, FieldSpec] = {}
+SPECS.update({name: spec_of(name, info) for name, info in Scenario.model_fields.items()})
+
+EXAMPLE = Scenario(
+    label="Example", accepted_per_step=3, measured_gamma=4, gamma=4, target_ms=40, draft_ms=8
+)
+"""Target 40 ms, draft 8 ms, γ=4, 3 accepted: 4 tokens in a 72 ms step, 160/72 = 2.22×."""

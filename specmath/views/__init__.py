@@ -1,0 +1,22 @@
+"""The tables that pages, command line and files show: each number with its live formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specmath.predict import Prediction
+from specmath.tables import Table
+from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
+from specmath.views.over_gamma import gamma_table
+from specmath.views.regimes import regime_table
+
+__all__ = ["TABLES"]
+
+TABLES: dict[str, Callable[[Prediction], Table]] = {
+    "gamma": gamma_table,
+    "regimes": regime_table,
+    "alpha_gamma": alpha_gamma_table,
+    "crossover": crossover_table,
+    "draft_cost": draft_cost_table,
+}
+"""Tables made from one prediction, by name."""

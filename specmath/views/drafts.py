@@ -1,0 +1,54 @@
+"""The table of candidate drafts: predicted beside measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specmath.candidates import Outcome
+from specmath.columns import column
+from specmath.tables import Table
+
+__all__ = ["drafts_table"]
+
+
+def drafts_table(outcomes: Sequence[Outcome]) -> Table:
+    """One row a draft; live in α, c and γ up to the largest γ of the table.
+
+    τ is written as the sum 1 + Σ α^i (γ ≥ i): at α=0 no term is 0⁰, and γ may be changed too.
+    """
+    rows = [outcome.candidate for outcome in outcomes]
+    # To 16 at least, so that γ can be raised in the file.
+    most = max(16, *(row.gamma for row in rows))
+    terms = "".join(f"+{{alpha}}^{i}*({{gamma}}>={i})" for i in range(1, most + 1))
+    measured = [row.measured_speedup for row in rows]
+    predicted = [o.predicted for o in outcomes]
+    costs = [1 + row.gamma * row.c for row in rows]
+    return Table(
+        "Candidate drafts: predicted beside measured",
+        "drafts",
+        (
+            column("draft", [row.draft for row in rows]),
+            column("alpha", [row.alpha for row in rows]),
+            column("c", [row.c for row in rows]),
+            column("gamma", [row.gamma for row in rows]),
+            column(
+                "tokens_per_step",
+                [p * cost for p, cost in zip(predicted, costs, strict=True)],
+                f"1{terms}",
+            ),
+            column("walltime_improvement", predicted, "{tokens_per_step}/({gamma}*{c}+1)"),
+            column("measured_speedup", measured),
+            column(
+                "miss_percent",
+                [None if o.miss is None else 100 * o.miss for o in outcomes],
+                "100*({walltime_improvement}/{measured_speedup}-1)",
+            ),
+            column(
+                "implied_c",
+                [o.implied_c for o in outcomes],
+                "({tokens_per_step}/{measured_speedup}-1)/{gamma}",
+            ),
+            column("best_gamma", [o.best_gamma for o in outcomes]),
+            column("best_speedup", [o.best_speedup for o in outcomes]),
+        ),
+    )

@@ -1,0 +1,174 @@
+"""The table over γ: one row a number of drafted tokens, with a live formula for every result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from specmath.acceptance import Acceptance, IidAcceptance, MixtureAcceptance, PerPositionAcceptance
+from specmath.columns import SPEEDUP, column, field_input
+from specmath.palette import COST, SPECULATION
+from specmath.predict import Prediction, usd_at
+from specmath.scenario import SPECS
+from specmath.tables import Basis, Chart, Column, Input, Table
+
+__all__ = ["gamma_table"]
+
+
+Parts = tuple[list[Column], list[Input]]
+
+
+def gamma_table(prediction: Prediction) -> Table:
+    """One row a γ: tokens per step, its cost, speedup, arithmetic, time and money.
+
+    Live in the file: acceptance (α, or each conditional rate), c or the two times, ĉ, σ, h, batch
+    and price. τ is a running sum of the survival, so α = 0 and α = 1 need no special case.
+    """
+    curve, acceptance = prediction.curve, prediction.halves.acceptance
+    accepted, accepted_inputs = _BY_ACCEPTANCE[type(acceptance)](acceptance, curve.gamma)
+    costs, cost_inputs = _cost_columns(prediction)
+    money, money_inputs = _money_columns(prediction)
+    operations = "({gamma}*{c_hat}+{gamma}+1)/{tokens_per_step}"
+    outcome = [
+        column("walltime_improvement", curve.walltime_improvement, SPEEDUP),
+        column("operations_increase", curve.operations_increase, operations),
+    ]
+    if curve.low is not None and curve.high is not None:
+        outcome.append(column("walltime_improvement_low", curve.low))
+        outcome.append(column("walltime_improvement_high", curve.high))
+    inputs = {i.name: i for i in (*accepted_inputs, *cost_inputs, *money_inputs)}
+    return Table(
+        "Speculative decoding over the number of drafted tokens",
+        "gamma",
+        (column("gamma", curve.gamma), *accepted, *costs, *outcome, *money),
+        tuple(inputs.values()),
+        Chart(
+            "gamma",
+            ("walltime_improvement", "operations_increase"),
+            "× plain decoding",
+            (SPECULATION, COST),
+        ),
+    )
+
+
+def _survival_columns(
+    acceptance: Acceptance, gammas: np.ndarray, rate: str, suffix: str = ""
+) -> list[Column]:
+    """Survival and its running sum; `rate` names the column or input with the conditional rate."""
+    survival, rest = acceptance.survival(int(gammas[-1])), len(gammas) - 1
+    here, above = f"{{survival{suffix}}}", f"{{tokens_per_step{suffix}^}}"
+    return [
+        column(
+            "survival",
+            survival,
+            ("1", *(f"{{survival{suffix}^}}*{{{rate}}}",) * rest),
+            suffix=suffix,
+        ),
+        column(
+            "tokens_per_step",
+            np.cumsum(survival),
+            (here, *(f"{above}+{here}",) * rest),
+            suffix=suffix,
+        ),
+    ]
+
+
+def _iid(acceptance: IidAcceptance, gammas: np.ndarray) -> Parts:
+    alpha = field_input("alpha", acceptance.alpha, "computed", "0.0000")
+    return _survival_columns(acceptance, gammas, "alpha"), [alpha]
+
+
+def _per_position(acceptance: PerPositionAcceptance, gammas: np.ndarray) -> Parts:
+    measured = acceptance.conditional[: len(gammas) - 1]
+    beyond = len(gammas) - 1 - len(measured)
+    conditional = column(
+        "conditional",
+        (None, *measured, *(measured[-1:] * beyond)),
+        (None,) * (1 + len(measured)) + ("{conditional^}",) * beyond,
+        definition="P(token accepted | all before it were); measured to "
+        f"gamma={len(acceptance.rates)}, the last rate is carried on beyond",
+    )
+    return [conditional, *_survival_columns(acceptance, gammas, "conditional")], []
+
+
+def _mixture(acceptance: MixtureAcceptance, gammas: np.ndarray) -> Parts:
+    columns: list[Column] = []
+    inputs: list[Input] = []
+    pairs = list(zip(acceptance.weights, acceptance.parts, strict=True))
+    for i, (share, part) in enumerate(pairs, start=1):
+        alpha = part.alpha if isinstance(part, IidAcceptance) else None
+        inputs.append(Input(f"share_{i}", f"Share {i}", "", "Share of the output tokens", share))
+        inputs.append(Input(f"alpha_{i}", f"α {i}", "", SPECS["alpha"].help, alpha))
+        columns += _survival_columns(part, gammas, f"alpha_{i}", f"_{i}")
+    kinds = range(1, len(pairs) + 1)
+    shares = "+".join(f"{{share_{i}}}" for i in kinds)
+    steps = "+".join(f"{{share_{i}}}/{{tokens_per_step_{i}}}" for i in kinds)
+    total = column(
+        "tokens_per_step",
+        np.asarray(acceptance.tokens_per_step(gammas)),
+        f"({shares})/({steps})",
+        definition="Blend that averages time per token: Σ share / Σ (share / tokens_per_step)",
+    )
+    return [*columns, total], inputs
+
+
+_BY_ACCEPTANCE: dict[type, Callable[..., Parts]] = {
+    IidAcceptance: _iid,
+    PerPositionAcceptance: _per_position,
+    MixtureAcceptance: _mixture,
+}
+
+
+def _basis(prediction: Prediction, name: str) -> Basis:
+    """A number the user typed counts as measured; one left at its default is assumed."""
+    default = type(prediction.scenario).model_fields[name].default
+    return "assumed" if getattr(prediction.scenario, name) in (default, None) else "measured"
+
+
+def _cost_columns(prediction: Prediction) -> Parts:
+    scenario, cost, curve = prediction.scenario, prediction.halves.cost, prediction.curve
+    inputs = [
+        field_input(name, getattr(cost, name), _basis(prediction, name))
+        for name in ("c_hat", "sigma", "overhead")
+    ]
+    c = "{c}"
+    if scenario.draft_form == "times":
+        c = "({draft_ms}/{target_ms})"
+        inputs.append(field_input("draft_ms", scenario.draft_ms, "measured"))
+        inputs.append(field_input("target_ms", scenario.target_ms, "measured"))
+    else:
+        inputs.append(field_input("c", cost.c, _basis(prediction, "c")))
+    # Outside [0, 1] a measured σ leaves the draft at the nearer end.
+    each = f"((1-{{sigma}})*{c}+{{sigma}}*{{c_hat}})"
+    if not 0 <= cost.sigma <= 1:
+        each = "{c_hat}" if cost.sigma > 1 else c
+    return [
+        column("verify_cost", curve.verify_cost, "1+{sigma}*{gamma}"),
+        column("draft_cost", curve.draft_cost, f"{{gamma}}*{each}+{{overhead}}*({{gamma}}>0)"),
+        column("step_cost", curve.step_cost, "{verify_cost}+{draft_cost}"),
+    ], inputs
+
+
+def _money_columns(prediction: Prediction) -> Parts:
+    s, curve = prediction.scenario, prediction.curve
+    if s.target_ms is None:
+        return [], []
+    inputs = [field_input("target_ms", s.target_ms, "measured")]
+    tpot_ms = s.target_ms / curve.walltime_improvement
+    columns = [column("tpot_ms", tpot_ms, "{target_ms}/{walltime_improvement}")]
+    if s.usd_per_hour is not None:
+        gpus = "({tensor_parallel}+{draft_gpus}*({gamma}>0))"
+        columns.append(
+            column(
+                "usd_per_million_tokens",
+                [
+                    usd_at(s, ms / 1e3, speculative=g > 0)
+                    for ms, g in zip(tpot_ms, curve.gamma, strict=True)
+                ],
+                f"{gpus}*{{usd_per_hour}}/3600*{{tpot_ms}}*1000/{{batch}}",
+            )
+        )
+        for name in ("batch", "tensor_parallel", "draft_gpus", "usd_per_hour"):
+            inputs.append(field_input(name, getattr(s, name), _basis(prediction, name)))
+    return columns, inputs

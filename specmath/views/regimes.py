@@ -1,0 +1,58 @@
+"""The regimes: what memory-bound, yours and compute-bound do to latency and to cost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specmath.columns import SPEEDUP, column, field_input
+from specmath.predict import Prediction
+from specmath.stepcost import LinearStepCost
+from specmath.tables import Input, Table
+
+__all__ = ["regime_table"]
+
+
+def regime_table(prediction: Prediction) -> Table:
+    """Each regime's latency beside that regime's cost, at the scenario's γ.
+
+    Memory-bound: v = 1, Theorem 3.8. Compute-bound: v = γ+1 and the draft at ĉ, so that speedup
+    is one over the operations increase. Between them, the scenario's own σ.
+    """
+    s, cost = prediction.scenario, prediction.halves.cost
+    sigmas = np.array([0.0, cost.sigma, 1.0])
+    overheads = np.array([0.0, cost.overhead, 0.0])
+    each = [
+        LinearStepCost(cost.c, cost.c_hat, sigma, h)
+        for sigma, h in zip(sigmas, overheads, strict=True)
+    ]
+    totals = np.array([float(one.total(s.gamma)) for one in each])
+    speedups = prediction.tokens_per_step / totals
+    gpus = (s.tensor_parallel + s.draft_gpus * (s.gamma > 0)) / s.tensor_parallel
+    columns = [
+        column("regime", ("Memory-bound (v = 1)", "Yours", "Compute-bound (v = γ+1)")),
+        column("sigma", sigmas),
+        column("verify_cost", 1 + sigmas * s.gamma, "1+{sigma}*{gamma}"),
+        column("step_cost", totals),
+        column("walltime_improvement", speedups, SPEEDUP),
+        column(
+            "cost_change_percent",
+            100 * (gpus / speedups - 1),
+            "100*({gpu_ratio}/{walltime_improvement}-1)",
+        ),
+    ]
+    inputs = [
+        field_input("gamma", s.gamma, "assumed"),
+        field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
+        Input("gpu_ratio", "GPUs with / without", "", "Extra GPUs for the draft", gpus, ""),
+    ]
+    if s.target_ms is not None:
+        time = column("tpot_ms", s.target_ms / speedups, "{target_ms}/{walltime_improvement}")
+        columns.insert(-1, time)
+        inputs.append(field_input("target_ms", s.target_ms, "measured"))
+    if prediction.usd_plain is not None:
+        usd = prediction.usd_plain * gpus / speedups
+        formula = "{usd_plain}*{gpu_ratio}/{walltime_improvement}"
+        columns.insert(-1, column("usd_per_million_tokens", usd, formula))
+        plain = prediction.usd_plain
+        inputs.append(Input("usd_plain", "Plain decoding", "USD", "Per million tokens", plain))
+    return Table("Each regime's latency beside its cost", "regimes", tuple(columns), tuple(inputs))

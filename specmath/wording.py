@@ -1,0 +1,57 @@
+"""How numbers are written where a person reads them; the same on pages, command line and report."""
+
+from __future__ import annotations
+
+__all__ = ["change", "count", "faster", "ms", "ratio", "significant", "usd"]
+
+UNKNOWN = "unknown"
+
+
+def significant(value: float | None, digits: int = 3) -> str:
+    """Plain notation with that many significant digits; "unknown" for None."""
+    if value is None:
+        return UNKNOWN
+    if value and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    places = max(0, digits - len(f"{abs(value):.0f}")) if abs(value) >= 1 else digits
+    return f"{value:,.{places}f}"
+
+
+def ratio(value: float | None) -> str:
+    """2.2222 → "2.22×"."""
+    return UNKNOWN if value is None else f"{significant(value)}×"
+
+
+def faster(speedup: float) -> str:
+    """2.22 → "2.22× faster"; below 1 → "17% slower"; "no change" within 0.05%."""
+    if abs(speedup - 1) < 5e-4:
+        return "no change"
+    return f"{ratio(speedup)} faster" if speedup > 1 else f"{_percent(1 - speedup)}% slower"
+
+
+def change(now: float | None, before: float | None) -> str:
+    """Relative change with its sign: "−55%", "+20%"."""
+    if now is None or not before:
+        return UNKNOWN
+    relative = now / before - 1
+    return f"{'+' if relative > 0 else '−' if relative < 0 else '±'}{_percent(abs(relative))}%"
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f}" if percent >= 9.95 or percent == 0 else f"{percent:.1f}"
+
+
+def ms(seconds: float | None) -> str:
+    """Seconds shown in milliseconds."""
+    return UNKNOWN if seconds is None else f"{significant(seconds * 1e3)} ms"
+
+
+def usd(dollars: float | None) -> str:
+    """Dollars."""
+    return UNKNOWN if dollars is None else f"${significant(dollars)}"
+
+
+def count(number: int, noun: str) -> str:
+    """1 token, 4 tokens."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
