@@ -143,7 +143,7 @@ def _norm_parameters(fields: Fields, heads: int, kv_heads: int, head_dim: int) -
         return heads
     if family in WIDTH_NORM:
         return (heads + kv_heads) * head_dim
-    if family == "llama4_text":  # its norm has no weights
+    if family == "llama4":  # its norm has no weights
         return 0
     return 2 * head_dim if fields.flag("use_qk_norm", default=family in HEAD_NORM) else 0
 

@@ -124,8 +124,8 @@ def _text_part(config: Mapping[str, Any]) -> tuple[Fields, tuple[str, ...]]:
     merged = {**config, **{key: value for key, value in inner.items() if value is not None}}
     if "tie_word_embeddings" in config:  # of two, the outer one is obeyed
         merged["tie_word_embeddings"] = config["tie_word_embeddings"]
-    defaults = families.DEFAULTS.get(str(merged.get("model_type")), {})
-    return Fields({**defaults, **{k: v for k, v in merged.items() if v is not None}}), notes
+    fields = Fields(merged)
+    return fields.with_defaults(families.DEFAULTS.get(fields.family, {})), notes
 
 
 def _refuse_unmodelled(fields: Fields) -> None:

@@ -29,8 +29,12 @@ class Fields:
 
     @property
     def family(self) -> str:
-        """`model_type`, or "" where the config does not say."""
-        return str(self._config.get("model_type", ""))
+        """`model_type` without its "_text" (a part of a multimodal model); "" where absent."""
+        return str(self._config.get("model_type", "")).removesuffix("_text")
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Fields:
+        """These fields, and `defaults` for those that are absent."""
+        return Fields({**defaults, **self._config})
 
     def raw(self, *names: str, default: Any = None) -> Any:
         """The first of `names` that is present, as it stands."""

@@ -1,6 +1,7 @@
 """What a config.json leaves unsaid because its model's code says it: facts by `model_type`.
 
-Each set names families whose Hugging Face implementation has the feature with no field for it.
+Each set names families whose Hugging Face implementation has the feature with no field for it;
+names are without the "_text" of a multimodal model's language part.
 """
 
 from __future__ import annotations
@@ -21,25 +22,23 @@ __all__ = [
 ]
 
 # Query, key and value projections have a bias.
-QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"})
+QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})
 # RMS norm of each query and key head, weights shared by the heads.
 HEAD_NORM = frozenset(
-    {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"}
-    | {"qwen3_5_moe_text", "qwen3_vl_text", "qwen3_vl_moe_text", "gemma3", "gemma3_text"}
-    | {"gemma4", "gemma4_text"}
+    {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
+    | {"gemma3", "gemma4"}
 )
 # RMS norm over all query heads, and over all key heads.
 WIDTH_NORM = frozenset({"minimax_m2", "olmo2", "olmo3", "olmoe"})
 # Norms before and after both halves of a layer.
-FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "glm4"})
+FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma4", "glm4"})
 # A feed-forward of two matrices: up, activation, down.
 TWO_MATRICES = frozenset({"gpt2", "opt", "gpt_neox", "phi", "starcoder2", "nemotron"})
 # LayerNorm with a bias, and biases on every projection.
 LAYER_NORM_BIAS = frozenset({"gpt2", "opt", "gpt_neox", "phi", "starcoder2"})
 # tie_word_embeddings defaults to true.
 TIED_BY_DEFAULT = frozenset(
-    {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "gpt2", "opt"}
-    | {"cohere", "cohere2", "starcoder2"}
+    {"gemma", "gemma2", "gemma3", "gemma4", "gpt2", "opt", "cohere", "cohere2", "starcoder2"}
 )
 KNOWN = (
     QKV_BIAS
@@ -49,13 +48,13 @@ KNOWN = (
     | LAYER_NORM_BIAS
     | TIED_BY_DEFAULT
     | {"llama", "mistral", "ministral", "ministral3", "mixtral", "phi3", "granite", "nemotron"}
-    | {"smollm3", "llama4", "llama4_text", "gpt_oss", "glm4_moe", "glm_moe_dsa", "deepseek_v2"}
+    | {"smollm3", "llama4", "gpt_oss", "glm4_moe", "glm_moe_dsa", "deepseek_v2"}
     | {"deepseek_v3", "deepseek_v32", "kimi_k2"}
 )
 
 # Fields that published configs omit because they equal the default of their class.
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "gemma3_text": {
+    "gemma3": {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
         "head_dim": 256,
@@ -79,7 +78,7 @@ UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma"), "recurrent layers"),
     **dict.fromkeys(("llada", "llada_moe", "llada2_moe", "dream", "sdar"), "diffusion"),
     **dict.fromkeys(("mllama", "mllama_text_model"), _IMAGES),
-    **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED_CACHE),
+    **dict.fromkeys(("gemma3n",), _SHARED_CACHE),
     **dict.fromkeys(("minimax", "minimax_m1", "bailing_moe_linear"), "lightning attention"),
     "kimi_linear": "Kimi delta attention",
     "deepseek_v4": "compressed sparse attention",

@@ -171,14 +171,14 @@ class Attention:
         """FLOPs of one query token over `context` tokens: scores and weighted sum.
 
         Grouped-query: 2 heads (key + value width) a token. MLA in its absorbed form (as decoded):
-        2 heads (2 latent + rotary) a token. Linear: 8 a state element (decay, read, write, query),
-        whatever the context, and its convolution.
+        2 heads (2 latent + rotary) a token. Linear, whatever the context: 7 a state element (decay
+        1; read, write and query 2 each: arXiv 2412.06464, Eq. 10) and the convolution.
         """
         tokens = self.cached_tokens(context)
         if self.kind == "linear":
             keys, values = self._linear_widths
             matrix = self.heads * self.head_dim * self.value_dim
-            constant = 8.0 * matrix + 2.0 * (2 * keys + values) * self.conv_kernel
+            constant = 7.0 * matrix + 2.0 * (2 * keys + values) * self.conv_kernel
             return np.full_like(tokens, constant)
         if self.kind == "mla":
             per_token = 2.0 * self.heads * (2 * self.kv_lora_rank + self.rope_head_dim)

@@ -44,7 +44,7 @@ def read_mlp(fields: Fields, hidden: int, layer_count: int) -> list[Mlp]:
 def _dense(fields: Fields, hidden: int) -> Mlp:
     family = fields.family
     # Llama 4 keeps the width of its dense layers apart from that of its experts.
-    names = ("intermediate_size_mlp", *_WIDTH) if family == "llama4_text" else _WIDTH
+    names = ("intermediate_size_mlp", *_WIDTH) if family == "llama4" else _WIDTH
     return Mlp(
         intermediate=fields.whole(*names, default=4 * hidden if family == "gpt2" else None),
         matrices=2 if family in TWO_MATRICES else 3,
@@ -63,7 +63,7 @@ def _mixture(fields: Fields, experts: int, hidden: int) -> Mlp:
     extra = experts if _routing_bias(fields) else 0
     if shared and fields.has("shared_expert_intermediate_size"):
         extra += hidden  # Qwen: a gate of one output on the shared expert
-    if family == "gemma4_text":  # three more norms; the router's input and expert scales
+    if family == "gemma4":  # three more norms; the router's input and expert scales
         extra += 4 * hidden + experts
     return Mlp(
         intermediate=width,
@@ -87,9 +87,9 @@ def _shared_width(fields: Fields, expert_width: int) -> int:
     stated = ("shared_expert_intermediate_size", "shared_intermediate_size")
     if fields.has(*stated):
         return fields.whole(*stated, low=0)
-    if fields.family == "llama4_text":
+    if fields.family == "llama4":
         return expert_width
-    if fields.family == "gemma4_text":  # its dense feed-forward runs beside the experts
+    if fields.family == "gemma4":  # its dense feed-forward runs beside the experts
         return fields.whole("intermediate_size")
     return expert_width * fields.whole("n_shared_experts", "num_shared_experts", low=0, default=0)
 
