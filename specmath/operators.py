@@ -147,8 +147,10 @@ def all_reduce_seconds(
     rate = link * c.link_efficiency
     one_shot = (ranks - 1) * size / rate
     traffic = 1.0 + c.ring_share * (1.0 - 2.0 / ranks)
+    largest = ONE_SHOT_BYTES / ranks
     two_shot = c.large_all_reduce_us * MICRO + traffic * size / rate
-    seconds = c.all_reduce_us * MICRO + np.where(size < ONE_SHOT_BYTES / ranks, one_shot, two_shot)
+    two_shot = np.maximum(two_shot, (ranks - 1) * largest / rate)  # more bytes never cost less
+    seconds = c.all_reduce_us * MICRO + np.where(size < largest, one_shot, two_shot)
     return np.where(ranks > 1, seconds, 0.0)
 
 

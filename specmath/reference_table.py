@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,22 @@ import numpy as np
 
 from specmath import hardware, models
 from specmath.checks import FloatArray
-from specmath.coefficients import Coefficients
-from specmath.operator_fit import OperatorRow
+from specmath.coefficients import Arithmetic, Coefficients, assumed
+from specmath.operator_fit import OperatorRow, fit_gpu, fitted_names
 from specmath.steptime import step_seconds
 
-__all__ = ["ReferenceRow", "Score", "predict", "read_reference", "score"]
+__all__ = [
+    "ReferenceRow",
+    "Score",
+    "fit_each_gpu",
+    "fit_without_each_model",
+    "median_fit",
+    "predict",
+    "read_reference",
+    "score",
+]
+
+GpuFit = Mapping[Arithmetic, Coefficients]
 
 # fp8 mixture kernels of these GPUs are 3-4 times slower than bf16 in the source tables.
 _BAD_FP8_EXPERTS = ("H100 SXM", "H200 SXM")
@@ -95,7 +107,7 @@ def _objection(
     return ""
 
 
-Chosen = Callable[[ReferenceRow], Mapping[str, Coefficients] | None]
+Chosen = Callable[[ReferenceRow], GpuFit | None]
 
 
 def predict(rows: Sequence[ReferenceRow], coefficients: Chosen | None = None) -> FloatArray:
@@ -147,3 +159,37 @@ def score(rows: Sequence[ReferenceRow], predicted: Iterable[float]) -> Score:
         float(ratio.mean()),
         float(np.quantile(ratio, 0.95)),
     )
+
+
+def fit_each_gpu(rows: Iterable[ReferenceRow], without: str = "") -> dict[str, GpuFit]:
+    """Coefficients of each GPU in `rows`, fitted without the model of that name."""
+    by_gpu: dict[str, list[OperatorRow]] = {}
+    for row in rows:
+        if row.operators.model.name != without:
+            by_gpu.setdefault(row.gpu, []).append(row.operators)
+    return {gpu: fit_gpu(own, hardware.find(gpu)) for gpu, own in by_gpu.items()}
+
+
+def fit_without_each_model(rows: Sequence[ReferenceRow]) -> Chosen:
+    """Fits with one whole model held out at a time: a row gets the fit that never saw its model."""
+    names = {row.operators.model.name for row in rows}
+    fits = {name: fit_each_gpu(rows, without=name) for name in names}
+    return lambda row: fits[row.operators.model.name][row.gpu]
+
+
+def median_fit(fits: Sequence[GpuFit], rows: Iterable[ReferenceRow]) -> GpuFit:
+    """The middle value of each coefficient over several GPUs: what an unknown GPU is given.
+
+    `rows` tell which coefficients were fitted at all; the others keep their assumed value, and
+    fp8 takes those it does not determine from bf16.
+    """
+    operators = [row.operators for row in rows]
+    result: dict[Arithmetic, Coefficients] = {}
+    base: dict[str, float] = {}
+    dtypes: tuple[Arithmetic, ...] = ("bf16", "fp8")
+    for dtype in dtypes:
+        own = [fit[dtype] for fit in fits if dtype in fit]
+        names = fitted_names(operators, dtype)
+        base |= {name: statistics.median(getattr(c, name) for c in own) for name in names}
+        result[dtype] = Coefficients(**{**vars(assumed(dtype)), **base})
+    return result

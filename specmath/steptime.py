@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from specmath import hardware
 from specmath.checks import FloatArray, InputError, whole
-from specmath.coefficients import Coefficients, calibration_basis, coefficients_for
+from specmath.coefficients import Arithmetic, Coefficients, calibration_basis, coefficients_for
 from specmath.hardware import Gpu
 from specmath.models import Model, Quantisation, dtype_bytes, dtype_name
 from specmath.models.dtypes import Part
@@ -40,7 +40,7 @@ __all__ = [
     "step_seconds",
 ]
 
-OwnCoefficients = Mapping[str, Coefficients]
+OwnCoefficients = Mapping[Arithmetic, Coefficients]
 
 
 @dataclass(frozen=True)
