@@ -32,7 +32,7 @@ def _figure(x_title: str, y_title: str, **layout: Any) -> go.Figure:
             "xaxis": {"title": {"text": x_title}, "zeroline": False},
             "yaxis": {"title": {"text": y_title}, "zeroline": False},
             "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
-            "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+            "margin": {"l": 55, "r": 15, "t": 35, "b": 45},
             "hovermode": "x unified",
         }
         | layout
@@ -44,9 +44,22 @@ def _line(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: An
     return go.Scatter(x=x, y=y, name=name, mode="lines+markers", line=line, **more)
 
 
-def _mark(x: float, y: float, name: str, color: str, symbol: str) -> go.Scatter:
-    marker = MARKER | {"color": color, "symbol": symbol}
-    return go.Scatter(x=[x], y=[y], name=name, mode="markers", marker=marker, hoverinfo="skip")
+def _mark(
+    x: float, y: float, name: str, color: str, symbol: str, where: str = "top center"
+) -> go.Scatter:
+    """One marked point with its name beside it, so that the legend need not hold it."""
+    return go.Scatter(
+        x=[x],
+        y=[y],
+        name=name,
+        text=[name],
+        mode="markers+text",
+        textposition=where,
+        textfont={"color": color},
+        marker=MARKER | {"color": color, "symbol": symbol},
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _plain_line(figure: go.Figure, text: str = "plain decoding") -> None:
@@ -91,13 +104,13 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     )
     _plain_line(figure)
     speed = curve.walltime_improvement
-    best = prediction.best_gamma
-    figure.add_trace(_mark(best, speed[best], f"Best γ={best}", SPECULATION, "star"))
-    figure.add_trace(_mark(gamma, speed[gamma], f"Yours γ={gamma}", SPECULATION, "diamond"))
-    crossing = prediction.crossover_gamma
+    best, crossing = prediction.best_gamma, prediction.crossover_gamma
+    yours = _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom center")
+    figure.add_trace(yours)
+    figure.add_trace(_mark(best, speed[best], f"best γ={best}", SPECULATION, "star"))
     if 0 < crossing <= curve.gamma[-1]:
-        name = f"Arithmetic outgrows speed at γ={crossing}"
-        figure.add_trace(_mark(crossing, work[crossing], name, LOSS, "x"))
+        name = f"crossover γ={crossing}"
+        figure.add_trace(_mark(crossing, work[crossing], name, LOSS, "x", "bottom center"))
     return figure
 
 
@@ -214,6 +227,6 @@ def cost_over_gamma(curves: Sequence[tuple[str, np.ndarray]], gamma: int) -> go.
     for (name, cost), dash in zip(curves, ("dot", "solid", "dash"), strict=True):
         line = _line(np.arange(len(cost)), cost, name, COST, dash, hovertemplate="%{y:.2f}×")
         figure.add_trace(line)
-        figure.add_trace(_mark(gamma, cost[gamma], "", COST, "diamond").update(showlegend=False))
+        figure.add_trace(_mark(gamma, cost[gamma], "", COST, "diamond"))
     _plain_line(figure)
     return figure

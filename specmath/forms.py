@@ -7,6 +7,7 @@ from specmath.fields import UNKNOWN, Choice
 __all__ = [
     "ACCEPTANCE_CHOICES",
     "ACCEPTANCE_FORMS",
+    "CITED_RANGES",
     "DRAFT_CHOICES",
     "DRAFT_FORMS",
     "HALVES",
@@ -37,6 +38,14 @@ DRAFT_FORMS: dict[str, tuple[str, ...]] = {
 }
 """Each form of draft cost and the fields it needs; `target_ms` is optional in the others."""
 
+CITED_RANGES: dict[str, dict[str, float]] = {
+    "acceptance_form": {"alpha_low": 0.5, "alpha_high": 0.85},
+    "draft_form": {"c_low": 0.02, "c_high": 0.25},
+}
+"""What "I don't know" is taken as where no range is given. α: Leviathan et al. 2023, Table 2 has
+0.53 to 0.82 for small drafts. c: 0.02 is T5-small (their Table 4), about 0.23 a 1B draft for an
+8B target on an H100, composed from measured kernel tables."""
+
 MEASURED_AT = ("accepted_per_step", "tokens_per_step", "accepted_share")
 """Forms whose number means nothing without the γ it was measured at."""
 
@@ -47,7 +56,7 @@ HALVES: dict[str, frozenset[str]] = {
     "draft cost": frozenset({"draft_form", *(f for fs in DRAFT_FORMS.values() for f in fs)})
     - {"target_ms"},
 }
-"""The fields of each half: giving one anew replaces the half's form. The target's time is shared."""
+"""Fields of each half: giving one anew replaces the half's form. The target's time is shared."""
 
 WORKLOADS = {"creative": 0.6, "code_or_json": 0.85}
 """α of the planning presets: planning range, not measured."""

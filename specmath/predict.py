@@ -193,9 +193,11 @@ def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
 def _optimal(halves: Halves) -> int:
     """argmax of τ/s over γ up to 10,000, smallest on ties."""
     acceptance, cost = halves.acceptance, halves.cost
-    theorem = isinstance(acceptance, IidAcceptance) and cost.sigma == cost.overhead == 0
-    if theorem and cost.c > 0 and acceptance.alpha < 1:  # type: ignore[attr-defined]
-        return int(optimal_gamma(acceptance.alpha, cost.c))  # type: ignore[attr-defined]
+    if isinstance(acceptance, IidAcceptance) and cost.sigma == cost.overhead == 0:
+        alpha = acceptance.alpha
+        # No finite optimum: every further token helps, if ever less.
+        endless = (cost.c == 0 < alpha) or (alpha == 1 > cost.c)
+        return SEARCH_LIMIT if endless else int(optimal_gamma(alpha, cost.c))
     return int(np.argmax(halves.speedup(np.arange(_search_limit(cost) + 1))))
 
 

@@ -11,6 +11,7 @@ from specmath.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
 from specmath.forms import (
     ACCEPTANCE_CHOICES,
     ACCEPTANCE_FORMS,
+    CITED_RANGES,
     DRAFT_CHOICES,
     DRAFT_FORMS,
     MEASURED_AT,
@@ -48,7 +49,7 @@ class Scenario(BaseModel):
         "accepted_per_step", "tokens_per_step", "alpha", "accepted_share", "survival",
         "conditional", "mixture", "workload", "range",
     ] = choice(
-        "alpha", "What you know of acceptance", "Give what you have.", "acceptance",
+        "alpha", "Acceptance: what you know", "Give what you have.", "acceptance",
         ACCEPTANCE_CHOICES,
     )  # fmt: skip
     alpha: float | None = number(
@@ -67,12 +68,12 @@ class Scenario(BaseModel):
         "acceptance", low=1, high=1001, slider=(1.0, 9.0), step=0.1, symbol="τ", example="2.8",
     )  # fmt: skip
     accepted_per_step: float | None = number(
-        None, "Accepted drafts per step", "",
+        None, "Accepted a step", "",
         "Drafted tokens accepted a step, the bonus token not counted; between 0 and γ.",
         "acceptance", low=0, high=1000, slider=(0.0, 8.0), step=0.1, example="3",
     )  # fmt: skip
     measured_gamma: int | None = number(
-        None, "Measured at γ", "tokens",
+        None, "Measured at γ", "",
         "The γ that was running when that number was read. It stays when you move γ.",
         "acceptance", low=1, high=1000, whole=True, step=1, example="4",
     )  # fmt: skip
@@ -104,7 +105,7 @@ class Scenario(BaseModel):
     )  # fmt: skip
 
     gamma: int = number(
-        ..., "Drafted tokens a step", "",
+        ..., "Drafted tokens", "",
         "Tokens the draft proposes before each verification; 0 is plain decoding.",
         "gamma", low=0, high=1000, whole=True, slider=(0, 16), step=1, symbol="γ", example="4",
     )  # fmt: skip
@@ -114,7 +115,7 @@ class Scenario(BaseModel):
     )  # fmt: skip
 
     draft_form: Literal["times", "ratio", "range"] = choice(
-        "ratio", "What you know of the draft's cost", "Give what you have.", "draft", DRAFT_CHOICES
+        "ratio", "Draft cost: what you know", "Give what you have.", "draft", DRAFT_CHOICES
     )
     target_ms: float | None = number(
         None, "Target forward", "ms", _MS_HELP, "draft",
@@ -217,6 +218,9 @@ class Scenario(BaseModel):
                 if len(given) > 1:
                     raise ValueError(f"{form} is ambiguous: {', '.join(given)} were all given")
                 values[form] = given[0]
+        for form, cited in CITED_RANGES.items():
+            if values.get(form) == "range":
+                values = {**cited, **{k: v for k, v in values.items() if v is not None}}
         if values.get("acceptance_form") in MEASURED_AT and values.get("measured_gamma") is None:
             values["measured_gamma"] = values.get("gamma") or None
         return values

@@ -20,7 +20,7 @@ from specmath.forms import HALVES
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 
 __all__ = [
-    "LINK_VERSION", "MAX_FILE_CHARACTERS", "build", "from_csv", "from_link", "from_toml",
+    "LINK_VERSION", "MAX_FILE_CHARACTERS", "as_text", "build", "from_csv", "from_link", "from_toml",
     "messages", "revised", "to_csv", "to_link", "to_toml", "unknown_name",
 ]  # fmt: skip
 
@@ -71,7 +71,7 @@ def build(values: Mapping[str, Any]) -> Scenario:
         raise InputError("; ".join(messages(error))) from error
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A field as text: repr of floats is the shortest that reads back the same."""
     if value is None:
         return UNKNOWN
@@ -93,7 +93,7 @@ def to_link(scenario: Scenario) -> dict[str, str]:
     """The query parameters that restore the scenario; those at their default are left out."""
     if scenario == EXAMPLE:
         return {}
-    return {"v": LINK_VERSION} | {name: _text(v) for name, v in _changed(scenario).items()}
+    return {"v": LINK_VERSION} | {name: as_text(v) for name, v in _changed(scenario).items()}
 
 
 def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
@@ -131,7 +131,7 @@ def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str
         if names.isdisjoint(values):
             used = names | {"target_ms"} if half == "draft cost" else names
             example = {n: v for n, v in _changed(EXAMPLE).items() if n in used}
-            filled = example | filled
+            filled = {**example, **filled}
             note = f"the link gives no {half}: the example's is used"
             if note not in notices:
                 notices.append(note)
@@ -147,7 +147,7 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     for names in HALVES.values():
         if not names.isdisjoint(changes):
             kept = {name: value for name, value in kept.items() if name not in names}
-    return build(kept | changes)
+    return build({**kept, **changes})
 
 
 # ── TOML ─────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,7 @@ def _cell(name: str, value: Any) -> str:
             GUARD + value if value.startswith(GUARD) or neutralise(value) != value else str(value)
         )
     default = Scenario.model_fields[name].default
-    return "" if value is None and default in (None, PydanticUndefined) else _text(value)
+    return "" if value is None and default in (None, PydanticUndefined) else as_text(value)
 
 
 def from_csv(text: str) -> list[Scenario]:

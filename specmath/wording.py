@@ -11,7 +11,9 @@ def significant(value: float | None, digits: int = 3) -> str:
     """Plain notation with that many significant digits; "unknown" for None."""
     if value is None:
         return UNKNOWN
-    if value and not 1e-4 <= abs(value) < 1e7:
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e7:
         return f"{value:.{digits}g}"
     places = max(0, digits - len(f"{abs(value):.0f}")) if abs(value) >= 1 else digits
     return f"{value:,.{places}f}"

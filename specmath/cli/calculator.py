@@ -13,6 +13,7 @@ from specmath.cli.options import format_option, help_of, read_scenario, scenario
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.downloads import KINDS, file_bytes
 from specmath.export import write_file
+from specmath.forms import MEASURED_AT
 from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS
 from specmath.scenario_io import build, unknown_name
@@ -34,10 +35,16 @@ __all__ = [
 def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
     """Speedup, cost and verdict of one scenario."""
     prediction = predict(read_scenario(scenario_file, options))
-    row = prediction.to_dict()
     answer = verdict(prediction)
-    row |= {"verdict": answer.action, "verdict_gamma": answer.gamma, "answer": answer.sentence()}
+    row = {"verdict": answer.action, "verdict_gamma": answer.gamma} | prediction.to_dict()
+    if style != "table":
+        print_rows([row | {"answer": answer.sentence()}], style, one=True)
+        return
+    notes = row.pop("notes")
+    click.echo(f"{answer.sentence()}\n")
     print_rows([row], style, one=True)
+    for note in notes:
+        click.echo(f"\nNote: {note}")
 
 
 @click.command("gamma", epilog="Example: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
@@ -90,8 +97,13 @@ def sweep_command(
 ) -> None:
     """One prediction for each value (or pair of values) of one or two fields."""
     axes = [_axis(item) for item in over]
-    if len(axes) > 2 or len({axis[0][0] for axis in axes}) < len(axes):
+    names = {axis[0][0] for axis in axes}
+    if len(axes) > 2 or len(names) < len(axes):
         raise InputError(f"--over must name one or two different fields, got {', '.join(over)}")
+    if "gamma" in names and options["measured_gamma"] is None and scenario_file is None:
+        # A number measured at one γ must not count as measured at each γ of the sweep.
+        for field in (field for field in MEASURED_AT if options[field] is not None):
+            raise InputError(f"--over gamma with {field} needs --measured-gamma, got nothing")
     rows = []
     for point in product(*axes):
         prediction = predict(read_scenario(scenario_file, options | dict(point)))

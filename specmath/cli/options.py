@@ -18,7 +18,7 @@ __all__ = ["format_option", "help_of", "read_scenario", "scenario_options"]
 FORMATS = ("table", "csv", "json")
 
 
-def type_of(spec: FieldSpec) -> click.ParamType | None:
+def type_of(spec: FieldSpec) -> click.ParamType[Any] | None:
     """Text wherever the record reads text: the record itself checks kind and bounds."""
     if spec.choices:
         return click.Choice([c.value for c in spec.choices])

@@ -192,6 +192,8 @@ def make_reading(
             f"the draft length is not printed here: α is at least the accepted share "
             f"{accepted / drafted:.3f}; give gamma to get α"
         )
+    elif steps is None and drafted and (alpha.basis or "").startswith("inverted share"):
+        notes.append(f"steps are not printed: α takes every draft as {gamma} tokens long")
     c = None
     if draft_share is not None and gamma and 0.0 <= draft_share < 1.0:
         c = draft_share / (1.0 - draft_share) / gamma

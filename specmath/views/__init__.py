@@ -7,10 +7,19 @@ from collections.abc import Callable
 from specmath.predict import Prediction
 from specmath.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
+from specmath.views.drafts import drafts_table
 from specmath.views.over_gamma import gamma_table
 from specmath.views.regimes import regime_table
 
-__all__ = ["TABLES"]
+__all__ = [
+    "TABLES",
+    "alpha_gamma_table",
+    "crossover_table",
+    "draft_cost_table",
+    "drafts_table",
+    "gamma_table",
+    "regime_table",
+]
 
 TABLES: dict[str, Callable[[Prediction], Table]] = {
     "gamma": gamma_table,

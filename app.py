@@ -1,0 +1,25 @@
+"""The page frame: configuration, navigation and the scenario; each page draws itself below."""
+
+import streamlit as st
+
+from pages.ui.frame import frame
+from pages.ui.navigation import page_of, sections
+from pages.ui.scenario_bar import pending_fault, scenario_bar, sidebar
+from pages.ui.state import read_link, write_link
+
+st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
+
+st.html("<style>[data-testid=stMainBlockContainer]{padding:2.5rem 2rem 4rem}</style>")
+
+with frame():
+    chosen = st.navigation(sections())
+    page = page_of(chosen)
+    notices = read_link(page.stem)
+    st.header(page.question, anchor=False)
+    for notice in notices:
+        st.warning(notice, icon=":material/link_off:")
+    pending_fault()
+    sidebar()
+    scenario_bar(collapsed=page.evidence)
+    write_link()
+    chosen.run()

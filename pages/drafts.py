@@ -1,0 +1,3 @@
+from pages.ui.frame import require_frame
+
+require_frame()

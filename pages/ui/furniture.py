@@ -1,0 +1,140 @@
+"""What every page is built from: the answer, the numbers, the chart, the table, the next page."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.ui.state import scenario
+from specmath.downloads import KINDS, file_bytes
+from specmath.predict import Estimate, Prediction
+from specmath.tables import Table
+from specmath.verdict import Verdict
+from specmath.wording import change, faster, ms, ratio, usd
+
+ICONS = {
+    "use": ":material/check_circle:",
+    "lower": ":material/south:",
+    "raise": ":material/north:",
+    "skip": ":material/block:",
+    "measure": ":material/straighten:",
+}
+MIMES = {
+    "values": ("csv", "text/csv"),
+    "formulas": ("formulas.csv", "text/csv"),
+    "xlsx": ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+}
+
+
+def safe(text: str) -> str:
+    """Text for markdown: a dollar sign is money, not mathematics."""
+    return text.replace("$", r"\$")
+
+
+def answer(found: Verdict) -> None:
+    """The verdict: headline, reason, what flips it, and the commands to measure with."""
+    box = {"use": st.success, "skip": st.error, "measure": st.warning}.get(found.action, st.info)
+    box(
+        safe(f"**{found.headline}** {found.reason} {found.flips}"),
+        icon=ICONS[found.action],
+    )
+    if found.commands:
+        with st.expander("How to measure", icon=":material/terminal:"):
+            for engine, command in found.commands:
+                st.caption(engine)
+                st.code(command, language="shell")
+
+
+def _interval(estimate: Estimate | None, show: Any) -> str:
+    if estimate is None:
+        return "unknown"
+    if estimate.low is None:
+        return show(estimate.value)
+    return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def _changed(estimate: Estimate | None, before: float | None) -> str:
+    if estimate is None or before is None:
+        return "unknown"
+    if estimate.low is None:
+        return change(estimate.value, before)
+    return f"{change(estimate.low, before)} to {change(estimate.high, before)}"
+
+
+def numbers(prediction: Prediction) -> None:
+    """Plain, speculative and change: time per token, cost, arithmetic."""
+    p = prediction
+    speed = faster(p.speedup.value) if p.speedup.low is None else _interval(p.speedup, ratio)
+    time = (ms(p.tpot_plain), _interval(p.tpot, ms), _changed(p.tpot, p.tpot_plain))
+    cost = (usd(p.usd_plain), _interval(p.usd, usd), _changed(p.usd, p.usd_plain))
+    work = ("1×", _interval(p.operations, ratio), _changed(p.operations, 1.0))
+    rows = {
+        "Time per token": time,
+        "Cost per million tokens": cost,
+        "Speed": ("1×", _interval(p.speedup, ratio), speed),
+        "Arithmetic per token": work,
+    }
+    lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
+    st.markdown(safe("\n".join(lines)))
+
+
+def notes(texts: Sequence[str]) -> None:
+    """What the reader must know about how far the numbers can be trusted."""
+    for text in texts:
+        st.caption(f":material/info: {safe(text)}")
+
+
+def chart(figure: go.Figure, title: str, sentence: str, *, height: int = 380) -> None:
+    """A chart with a title that says what is seen, and the same in a sentence."""
+    st.markdown(f"**{safe(title)}**")
+    figure.update_layout(height=height)
+    st.plotly_chart(figure, width="stretch", config={"displaylogo": False, "displayModeBar": False})
+    st.caption(safe(sentence))
+
+
+def table(shown: Table) -> None:
+    """The table behind the chart, and its downloads."""
+    with st.expander(f"Table: {shown.title}", icon=":material/table:"):
+        st.dataframe(
+            pd.DataFrame(shown.rows()),
+            hide_index=True,
+            column_config={
+                c.name: st.column_config.Column(
+                    f"{c.label} ({c.unit})" if c.unit else c.label, help=c.definition
+                )
+                for c in shown.columns
+            },
+        )
+        downloads(shown)
+
+
+def downloads(shown: Table) -> None:
+    """The table on screen as CSV with values, CSV with live formulas, and a workbook."""
+    columns = st.columns([2, 2, 2, 3], vertical_alignment="bottom")
+    with columns[3]:
+        comma = st.toggle(
+            "Decimal comma, `;` between cells",
+            key=f"comma_{shown.name}",
+            help="For a spreadsheet program set to a language with decimal commas.",
+        )
+    separators = (";", ",") if comma else (",", ".")
+    current = scenario()
+    for column, (kind, label) in zip(columns, KINDS.items(), strict=False):
+        ending, mime = MIMES[kind]
+        column.download_button(
+            label,
+            data=lambda kind=kind: file_bytes(shown, current, kind, *separators),
+            file_name=f"specmath-{shown.name}.{ending}",
+            mime=mime,
+            key=f"download_{shown.name}_{kind}",
+            on_click="ignore",
+            width="stretch",
+        )
+
+
+def next_question(page: str, question: str) -> None:
+    """The page to read next."""
+    st.page_link(f"pages/{page}.py", label=f"Next: {question}", icon=":material/arrow_forward:")

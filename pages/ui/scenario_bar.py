@@ -1,0 +1,179 @@
+"""The scenario above each page (acceptance, γ, draft, verification) and in the sidebar."""
+
+import streamlit as st
+
+from pages.ui.state import adopt, forget, is_example, raw, rebuild, scenario
+from pages.ui.widgets import choice, fields, number, slider, text
+from specmath.checks import InputError
+from specmath.forms import MEASURED_AT
+from specmath.scenario import EXAMPLE
+from specmath.scenario_io import from_toml, to_link, to_toml
+from specmath.stepcost import sigma_from_verify_cost
+
+LONGEST_LINK = 2000
+
+
+def scenario_bar(*, collapsed: bool) -> None:
+    """Draw the inputs, take them into the scenario and say what is wrong with any of them."""
+    mark = " :orange-badge[Example: replace these values]" if is_example() else ""
+    expanded = not collapsed
+    with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key="bar"):
+        acceptance, gamma, draft, verification = st.columns(4, gap="medium")
+        with acceptance:
+            choice("acceptance_form")
+            _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
+        with gamma:
+            slider("gamma")
+        with draft:
+            choice("draft_form")
+            _DRAFT_WIDGETS[raw()["draft_form"]]()
+        with verification:
+            _verify_cost()
+        faults = rebuild()
+        for fault in faults:
+            st.error(f"{fault}. The numbers below are still those of the last valid scenario.")
+
+
+def _measured_number() -> None:
+    value, at = st.columns([3, 2], vertical_alignment="bottom")
+    with value:
+        number(raw()["acceptance_form"])
+    with at:
+        number("measured_gamma", label="at γ")
+
+
+def _two_numbers(*names: str) -> None:
+    for column, name in zip(st.columns(2), names, strict=True):
+        with column:
+            number(name)
+
+
+_ACCEPTANCE_WIDGETS = {
+    "alpha": lambda: slider("alpha"),
+    **dict.fromkeys(MEASURED_AT, _measured_number),
+    "survival": lambda: text("rates", area=True),
+    "conditional": lambda: text("rates"),
+    "mixture": lambda: text("mixture"),
+    "workload": lambda: choice("workload"),
+    "range": lambda: _two_numbers("alpha_low", "alpha_high"),
+}
+_DRAFT_WIDGETS = {
+    "times": lambda: _two_numbers("target_ms", "draft_ms"),
+    "ratio": lambda: slider("c"),
+    "range": lambda: _two_numbers("c_low", "c_high"),
+}
+
+
+def _verify_cost() -> None:
+    """v at the γ in use, kept as its slope σ: moving γ moves v along the same line."""
+    gamma = raw()["gamma"]
+    if not isinstance(gamma, int) or gamma < 1:
+        st.caption("Verification cost: 1 plain step at γ=0.")
+        return
+    sigma, top = raw()["sigma"], float(gamma + 1)
+    typed, slid = f"field_sigma|{gamma}", f"field_sigma|{gamma}|slider"
+    cost = None if sigma is None else round(1 + sigma * gamma, 4)
+    st.session_state.setdefault(typed, cost)
+    st.session_state.setdefault(slid, min(max(cost or 1.0, 1.0), top))
+    text = (
+        f"Verification cost: a pass over γ+1 = {gamma + 1} tokens costs this many plain steps. "
+        f"1 = memory-bound, {gamma + 1} = compute-bound. 1 is assumed until you give it. Leave "
+        "the box empty if you don't know."
+    )
+    wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
+    label = f"Verifying {gamma + 1} tokens"
+    with wide:
+        st.slider(
+            label,
+            1.0,
+            top,
+            key=slid,
+            step=0.05,
+            help=text,
+            on_change=_take_cost,
+            args=(slid, gamma),
+        )
+    with narrow:
+        st.number_input(
+            f"{label}, typed",
+            key=typed,
+            step=0.1,
+            format="%.6g",
+            placeholder="unknown",
+            label_visibility="collapsed",
+            on_change=_take_cost,
+            args=(typed, gamma),
+        )
+    st.caption(f"plain steps; 1 memory-bound, {gamma + 1} compute-bound")
+
+
+def _take_cost(key: str, gamma: int) -> None:
+    cost = st.session_state[key]
+    try:
+        raw()["sigma"] = None if cost is None else sigma_from_verify_cost(cost, gamma)
+    except InputError as error:
+        st.session_state["fault"] = str(error)
+    forget("sigma")
+
+
+def sidebar() -> None:
+    """Hardware, money, traffic and the scenario file, each in a closed expander."""
+    with st.sidebar:
+        fields(
+            st.expander("Hardware", icon=":material/memory:"),
+            "batch", "tensor_parallel", "draft_gpus", "target_billions", "draft_billions",
+        )  # fmt: skip
+        fields(
+            st.expander("Money", icon=":material/payments:"),
+            "usd_per_hour", "demand_tokens_per_second",
+        )  # fmt: skip
+        fields(
+            st.expander("Traffic", icon=":material/forum:"),
+            "acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms",
+        )  # fmt: skip
+        fields(
+            st.expander("Step details", icon=":material/build:"), "overhead", "c_hat", "max_gamma"
+        )
+        with st.expander("Save, open, share", icon=":material/save:"):
+            text("label")
+            _file()
+            _link()
+
+
+def _file() -> None:
+    st.download_button(
+        "Save scenario", to_toml(scenario()), "scenario.toml", "application/toml", width="stretch"
+    )
+    uploaded = st.file_uploader("Open scenario", type="toml", key="scenario_upload")
+    if uploaded is not None and st.session_state.get("opened") != uploaded.file_id:
+        st.session_state["opened"] = uploaded.file_id
+        try:
+            adopt(from_toml(uploaded.getvalue().decode("utf-8")))
+        except UnicodeDecodeError:
+            st.session_state["fault"] = f"{uploaded.name} is not UTF-8 text; nothing was opened"
+        except InputError as error:
+            st.session_state["fault"] = f"{uploaded.name}: {error}. Nothing was opened"
+        st.rerun()
+    if st.button("Back to the example", width="stretch"):
+        adopt(EXAMPLE)
+        st.rerun()
+
+
+def _link() -> None:
+    length = sum(len(k) + len(v) + 2 for k, v in to_link(scenario()).items())
+    if length > LONGEST_LINK:
+        st.caption(
+            f"The link is {length:,} characters, more than {LONGEST_LINK:,}: send the file instead."
+        )
+    else:
+        st.caption(
+            "The address of this page holds the scenario. A localhost link opens only on this "
+            "machine; send the file to others."
+        )
+
+
+def pending_fault() -> None:
+    """Show what a callback or an upload had to refuse, once."""
+    fault = st.session_state.pop("fault", None)
+    if fault:
+        st.error(f"{fault}. The page keeps its state.")

@@ -1,0 +1,102 @@
+"""The scenario of a session: one valid record, the raw values behind the widgets, the link."""
+
+from typing import Any
+
+import streamlit as st
+
+from specmath.checks import InputError
+from specmath.convert import said_as
+from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, MEASURED_AT
+from specmath.scenario import EXAMPLE, SPECS, Scenario
+from specmath.scenario_io import build, from_link, to_link
+
+FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
+PREFIX = "field_"
+
+
+def scenario() -> Scenario:
+    """The last scenario that was valid."""
+    return st.session_state["scenario"]
+
+
+def raw() -> dict[str, Any]:
+    """What the widgets hold by field, valid or not; fields of other forms keep their values."""
+    return st.session_state["raw"]
+
+
+def adopt(new: Scenario) -> None:
+    """Make a scenario the session's own: widgets start again from its values."""
+    kept = raw() if "raw" in st.session_state else {}
+    values = {name: getattr(new, name) for name in SPECS}
+    unset = {n for n, v in values.items() if v in (None, ()) and not SPECS[n].unknown}
+    st.session_state["raw"] = values | {n: kept[n] for n in unset & kept.keys()}
+    st.session_state["scenario"] = new
+    forget(*SPECS)
+
+
+def forget(*names: str) -> None:
+    """Drop the widgets of these fields, so that they start again from the raw values."""
+    for key in list(st.session_state):
+        field = str(key).removeprefix(PREFIX).split("|")[0]
+        if str(key).startswith(PREFIX) and field in names:
+            del st.session_state[key]
+
+
+def set_raw(name: str, value: Any) -> None:
+    """A widget was edited: note its value; a new form starts from what the scenario says."""
+    if name in FORMS:
+        said = said_as(scenario(), name, value)
+        raw().update(said)
+        forget(*said)
+    raw()[name] = value
+
+
+def _candidate() -> dict[str, Any]:
+    """The raw values without those of the forms not in use."""
+    values = dict(raw())
+    for form, forms in FORMS.items():
+        used = set(forms[values[form]])
+        for name in {n for names in forms.values() for n in names} - used - {"target_ms"}:
+            values.pop(name)
+    if values["acceptance_form"] not in MEASURED_AT:
+        values.pop("measured_gamma")
+    # None stays only where it says "I don't know".
+    return {n: v for n, v in values.items() if v is not None or SPECS[n].unknown}
+
+
+def rebuild() -> list[str]:
+    """Take the widgets' values into the scenario; the faults if they make none (it then stays)."""
+    try:
+        st.session_state["scenario"] = build(_candidate())
+    except InputError as error:
+        return str(error).split("; ")
+    return []
+
+
+def read_link(page: str) -> list[str]:
+    """Load the scenario from the address on a first visit, a back or a forward; notices if any.
+
+    A move to another page through the navigation empties the address: the scenario stays.
+    """
+    given = st.query_params.to_dict()
+    moved = st.session_state.get("page") not in (None, page)
+    st.session_state["page"] = page
+    first = "scenario" not in st.session_state
+    if not first and (given == st.session_state.get("link") or (moved and not given)):
+        return []
+    loaded, notices = from_link(given)
+    adopt(loaded)
+    return notices
+
+
+def write_link() -> None:
+    """Keep the address in step with the scenario."""
+    link = to_link(scenario())
+    st.session_state["link"] = link
+    if st.query_params.to_dict() != link:
+        st.query_params.from_dict(link)
+
+
+def is_example() -> bool:
+    """Whether the numbers on screen are still the example's."""
+    return scenario() == EXAMPLE

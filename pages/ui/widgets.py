@@ -1,0 +1,117 @@
+"""Widgets made from field definitions: label, unit, bounds and help come from the field."""
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from pages.ui.state import PREFIX, raw, set_raw
+from specmath.fields import FieldSpec
+from specmath.scenario import SPECS
+from specmath.scenario_io import as_text
+
+
+def _key(name: str, part: str = "") -> str:
+    return f"{PREFIX}{name}{'|' if part else ''}{part}"
+
+
+def _seed(key: str, value: Any) -> None:
+    if key not in st.session_state:
+        st.session_state[key] = value
+
+
+def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
+    """A widget's callback: take its value and let the field's other widgets follow."""
+    value = convert(st.session_state[key])
+    set_raw(name, value)
+    for other in list(st.session_state):
+        if str(other).split("|")[0] == _key(name) and other != key:
+            del st.session_state[other]
+
+
+def number(name: str, *, label: str | None = None, hide_label: bool = False) -> None:
+    """A number box. Bounds are checked by the record, which says what is wrong with a value."""
+    spec, key = SPECS[name], _key(name)
+    value = raw()[name]
+    _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
+    st.number_input(
+        label or spec.title,
+        key=key,
+        step=1 if spec.whole else float(spec.step or 0.1),
+        format=None if spec.whole else "%.6g",
+        help=_help(spec),
+        placeholder="unknown" if spec.unknown else "type a value",
+        label_visibility="collapsed" if hide_label else "visible",
+        on_change=_edited,
+        args=(name, key),
+    )
+
+
+def _help(spec: FieldSpec) -> str:
+    empty = " Leave empty if you don't know." if spec.unknown else ""
+    bounds = f" {spec.bounds[0].upper()}{spec.bounds[1:]}." if spec.low is not None else ""
+    return f"{spec.help}{bounds}{empty}".replace("$", r"\$")
+
+
+def slider(name: str, *, label: str | None = None) -> None:
+    """A slider with its typed twin beside it; the twin also takes values beyond the slider."""
+    spec = SPECS[name]
+    low, high = spec.slider or (spec.low, spec.high)
+    value, key = raw()[name], _key(name, "slider")
+    kind = int if spec.whole else float
+    _seed(key, kind(min(max(low if value is None else value, low), high)))
+    wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
+    wide.slider(
+        label or spec.title,
+        kind(low),
+        kind(high),
+        key=key,
+        step=kind(spec.step or 1),
+        help=_help(spec),
+        on_change=_edited,
+        args=(name, key),
+    )
+    with narrow:
+        number(name, label=f"{label or spec.title}, typed", hide_label=True)
+
+
+def choice(name: str, *, label: str | None = None) -> None:
+    """A select box of the field's choices."""
+    spec, key = SPECS[name], _key(name)
+    options = [c.value for c in spec.choices]
+    _seed(key, raw()[name] if raw()[name] in options else options[0])
+    st.selectbox(
+        label or spec.title,
+        options,
+        key=key,
+        format_func=spec.label_of,
+        help=_help(spec),
+        on_change=_edited,
+        args=(name, key),
+    )
+
+
+def text(name: str, *, area: bool = False) -> None:
+    """A text box; lists are written as in links, and the record reads them."""
+    spec, key = SPECS[name], _key(name)
+    value = raw()[name]
+    _seed(key, value if isinstance(value, str) else as_text(value) if value else "")
+    box: Callable[..., str] = st.text_area if area else st.text_input
+    more: dict[str, Any] = {"height": 68} if area else {}
+    box(
+        spec.title,
+        key=key,
+        help=_help(spec),
+        placeholder=spec.example,
+        on_change=_edited,
+        args=(name, key),
+        **more,
+    )
+
+
+def fields(container: DeltaGenerator, *names: str) -> None:
+    """The plain widgets of several fields, one below the other."""
+    with container:
+        for name in names:
+            choice(name) if SPECS[name].choices else number(name)

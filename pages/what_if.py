@@ -1,0 +1,44 @@
+"""Should I turn it on? The verdict, the numbers, speedup and arithmetic over γ."""
+
+from pages.ui.frame import require_frame
+
+require_frame()
+
+import streamlit as st  # noqa: E402
+
+from pages.ui import furniture  # noqa: E402
+from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
+from pages.ui.state import scenario  # noqa: E402
+from specmath.charts import speedup_over_gamma  # noqa: E402
+from specmath.predict import predict  # noqa: E402
+from specmath.verdict import verdict  # noqa: E402
+from specmath.views import gamma_table  # noqa: E402
+from specmath.wording import ratio  # noqa: E402
+
+prediction = predict(scenario())
+furniture.answer(verdict(prediction))
+
+best, crossing = prediction.best_gamma, prediction.crossover_gamma
+outgrows = (
+    f"From γ={crossing} on, arithmetic per token grows more than speed."
+    if crossing
+    else "Arithmetic does not outgrow speed up to γ=10,000."
+)
+left, right = st.columns([4, 5], gap="medium")
+with left:
+    furniture.numbers(prediction)
+    furniture.notes(prediction.notes)
+with right:
+    furniture.chart(
+        speedup_over_gamma(prediction),
+        "Speedup and arithmetic per token, by γ",
+        f"Fastest at γ={best}, {ratio(float(prediction.curve.walltime_improvement[best]))}. "
+        + outgrows,
+    )
+furniture.table(gamma_table(prediction))
+
+st.subheader("Before you believe it", anchor=False)
+show_checklist(prediction)
+show_rules(prediction)
+show_planning_ranges(prediction)
+furniture.next_question("gamma", "How many tokens to draft?")

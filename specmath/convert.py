@@ -1,0 +1,87 @@
+"""The same acceptance or draft cost said in another form, for a person who switches forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from specmath.forms import CITED_RANGES
+from specmath.halves import acceptance_of, step_cost_of
+from specmath.predict import effective_alpha
+from specmath.scenario import Scenario
+
+__all__ = ["said_as"]
+
+
+def said_as(scenario: Scenario, half: str, form: str) -> dict[str, Any]:
+    """The fields that say in `form` of `half` what the scenario says, rounded for a widget.
+
+    `half` is "acceptance_form" or "draft_form". A single number cannot carry a shape: it keeps
+    the tokens per step at the scenario's γ. What cannot be said is None, to be filled in.
+    """
+    return _CONVERT[half, form](scenario)
+
+
+def _tokens(s: Scenario) -> tuple[float, int]:
+    """Tokens per step and the γ they are said at: the scenario's, or 1 for plain decoding."""
+    gamma = max(1, s.gamma)
+    return float(acceptance_of(s).tokens_per_step(gamma)), gamma
+
+
+def _tokens_per_step(s: Scenario) -> dict[str, Any]:
+    tokens, gamma = _tokens(s)
+    return {"tokens_per_step": round(tokens, 3), "measured_gamma": gamma}
+
+
+def _accepted(s: Scenario) -> dict[str, Any]:
+    tokens, gamma = _tokens(s)
+    return {"accepted_per_step": round(tokens - 1, 3), "measured_gamma": gamma}
+
+
+def _share(s: Scenario) -> dict[str, Any]:
+    tokens, gamma = _tokens(s)
+    return {"accepted_share": round((tokens - 1) / gamma, 3), "measured_gamma": gamma}
+
+
+def _survival(s: Scenario) -> dict[str, Any]:
+    survival = acceptance_of(s).survival(max(1, s.gamma))
+    return {"rates": tuple(round(float(rate), 3) for rate in survival[1:])}
+
+
+def _conditional(s: Scenario) -> dict[str, Any]:
+    survival = acceptance_of(s).survival(max(1, s.gamma))
+    before = survival[:-1]
+    rates = [
+        now / then if then > 0 else 0.0 for now, then in zip(survival[1:], before, strict=True)
+    ]
+    return {"rates": tuple(round(float(rate), 3) for rate in rates)}
+
+
+def _alpha(s: Scenario) -> dict[str, Any]:
+    return {"alpha": round(effective_alpha(acceptance_of(s), s.gamma), 3)}
+
+
+def _mixture(s: Scenario) -> dict[str, Any]:
+    alpha = _alpha(s)["alpha"]
+    return {"mixture": ((0.5, alpha), (0.5, alpha))}
+
+
+def _times(s: Scenario) -> dict[str, Any]:
+    draft = None if s.target_ms is None else round(step_cost_of(s).c * s.target_ms, 3)
+    return {"target_ms": s.target_ms, "draft_ms": draft}
+
+
+_CONVERT: dict[tuple[str, str], Callable[[Scenario], dict[str, Any]]] = {
+    ("acceptance_form", "alpha"): _alpha,
+    ("acceptance_form", "accepted_share"): _share,
+    ("acceptance_form", "tokens_per_step"): _tokens_per_step,
+    ("acceptance_form", "accepted_per_step"): _accepted,
+    ("acceptance_form", "survival"): _survival,
+    ("acceptance_form", "conditional"): _conditional,
+    ("acceptance_form", "mixture"): _mixture,
+    ("acceptance_form", "workload"): lambda s: {"workload": "code_or_json"},
+    ("acceptance_form", "range"): lambda s: CITED_RANGES["acceptance_form"],
+    ("draft_form", "times"): _times,
+    ("draft_form", "ratio"): lambda s: {"c": round(step_cost_of(s).c, 4)},
+    ("draft_form", "range"): lambda s: CITED_RANGES["draft_form"],
+}
