@@ -291,5 +291,17 @@ def _fit(gpu: str, steps: Sequence[_Step]) -> Fit:
         held_out_error=_held_out(steps, gpu, base),
         error_by_model={str(n): float(after[names == n].mean()) for n in np.unique(names)},
         rows_by_model={str(n): int((names == n).sum()) for n in np.unique(names)},
-        note=way.note,
+        note=way.note + _at_limits(own, base),
     )
+
+
+def _at_limits(own: OwnCoefficients, base: OwnCoefficients) -> str:
+    """Which coefficients a fit drove to the end of their range: check the GPU named."""
+    ends = {
+        name
+        for dtype, c in own.items()
+        for name, entry in definitions().items()
+        if getattr(c, name) in (entry.low, entry.high)
+        and getattr(c, name) != getattr(base[dtype], name)
+    }
+    return f"; at the end of its range: {', '.join(sorted(ends))}" if ends else ""
