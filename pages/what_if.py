@@ -24,7 +24,7 @@ outgrows = (
     if crossing
     else "Arithmetic does not outgrow speed up to γ=10,000."
 )
-left, right = st.columns([4, 5], gap="medium")
+left, right = st.columns([9, 10], gap="medium")
 with left:
     furniture.numbers(prediction)
     furniture.notes(prediction.notes)

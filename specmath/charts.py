@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ def _mark(
         mode="markers+text",
         textposition=where,
         textfont={"color": color},
+        cliponaxis=False,
         marker=MARKER | {"color": color, "symbol": symbol},
         hoverinfo="skip",
         showlegend=False,
@@ -105,22 +107,27 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     _plain_line(figure)
     speed = curve.walltime_improvement
     best, crossing = prediction.best_gamma, prediction.crossover_gamma
-    yours = _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom center")
+    yours = _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right")
     figure.add_trace(yours)
     figure.add_trace(_mark(best, speed[best], f"best γ={best}", SPECULATION, "star"))
     if 0 < crossing <= curve.gamma[-1]:
         name = f"crossover γ={crossing}"
-        figure.add_trace(_mark(crossing, work[crossing], name, LOSS, "x", "bottom center"))
+        figure.add_trace(_mark(crossing, work[crossing], name, LOSS, "x", "bottom right"))
     return figure
 
 
-def _centred_scale(values: np.ndarray) -> dict[str, Any]:
-    """Red below 1×, neutral at 1×, blue above: a diverging scale centred on no change."""
-    reach = max(float(np.max(values)) - 1, 1 - float(np.min(values)), 0.1)
+def _ratio_scale() -> dict[str, Any]:
+    """For log2 of a ratio: red below 1×, pale at 1×, blue above; as far each way."""
+    ticks = (0.25, 0.5, 1, 2, 4)
     return {
-        "zmin": 1 - reach,
-        "zmax": 1 + reach,
+        "zmin": -2,
+        "zmax": 2,
         "colorscale": [[0, LOSS], [0.5, "#f3f4f6"], [1, SPECULATION]],
+        "colorbar": {
+            "title": {"text": "Speedup"},
+            "tickvals": [math.log2(t) for t in ticks],
+            "ticktext": [f"{t:g}×" for t in ticks],
+        },
     }
 
 
@@ -135,10 +142,10 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
         go.Heatmap(
             x=gammas,
             y=alphas,
-            z=grid,
-            colorbar={"title": {"text": "Speedup ×"}},
-            hovertemplate="α=%{y:.2f}, γ=%{x}: %{z:.2f}×<extra></extra>",
-            **_centred_scale(np.clip(grid, 0, 4)),
+            z=np.log2(grid),
+            customdata=grid,
+            hovertemplate="α=%{y:.2f}, γ=%{x}: %{customdata:.2f}×<extra></extra>",
+            **_ratio_scale(),
         )
     )
     best = gammas[np.argmax(grid, axis=1)]
@@ -191,12 +198,12 @@ def drafts_plane(
         go.Contour(
             x=alphas,
             y=cs,
-            z=best,
-            contours={"start": 1, "end": 6, "size": 0.5, "showlabels": True},
+            z=np.log2(best),
+            customdata=best,
+            contours={"start": 0, "end": 3, "size": 0.25},
             line={"width": 1},
-            showscale=False,
-            hovertemplate="α=%{x:.2f}, c=%{y:.3f}: %{z:.2f}× at its best γ<extra></extra>",
-            **_centred_scale(np.clip(best, 0, 5)),
+            hovertemplate="α=%{x:.2f}, c=%{y:.3f}: %{customdata:.2f}× at its best γ<extra></extra>",
+            **_ratio_scale(),
         )
     )
     names = [

@@ -20,7 +20,10 @@ from specmath.scenario import Scenario
 from specmath.stepcost import LinearStepCost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 
-__all__ = ["Halves", "acceptance_of", "ends", "step_cost_of", "unknowns"]
+__all__ = ["SEARCH_LIMIT", "Halves", "acceptance_of", "ends", "step_cost_of", "unknowns"]
+
+SEARCH_LIMIT = 10_000
+"""γ at which a search for an unlimited optimum, crossover or budget gives up."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Halves:
 
     acceptance: Acceptance
     cost: LinearStepCost
+
+    @property
+    def reach(self) -> int:
+        """Where a search over γ ends: 10,000, or before a negative σ (v < 1) takes v to 0."""
+        sigma = self.cost.sigma
+        return SEARCH_LIMIT if sigma >= 0 else min(SEARCH_LIMIT, int(np.ceil(-1 / sigma)) - 1)
 
     def speedup(self, gammas: np.ndarray) -> FloatArray:
         """τ(γ) / s(γ) for each γ."""

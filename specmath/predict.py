@@ -13,15 +13,11 @@ from specmath.checks import FloatArray
 from specmath.cost import tokens_per_second, usd_per_million_tokens
 from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
-from specmath.halves import Halves, acceptance_of, ends, step_cost_of, unknowns
+from specmath.halves import SEARCH_LIMIT, Halves, acceptance_of, ends, step_cost_of, unknowns
 from specmath.scenario import Scenario
-from specmath.stepcost import LinearStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["Curve", "Estimate", "Prediction", "predict"]
-
-SEARCH_LIMIT = 10_000
-"""γ at which a search for an unlimited optimum or crossover gives up."""
 
 NO_ERROR_BAR = "no error bar yet"
 
@@ -198,12 +194,7 @@ def _optimal(halves: Halves) -> int:
         # No finite optimum: every further token helps, if ever less.
         endless = (cost.c == 0 < alpha) or (alpha == 1 > cost.c)
         return SEARCH_LIMIT if endless else int(optimal_gamma(alpha, cost.c))
-    return int(np.argmax(halves.speedup(np.arange(_search_limit(cost) + 1))))
-
-
-def _search_limit(cost: LinearStepCost) -> int:
-    """A negative σ (a measured v < 1) cannot be carried to where v reaches 0."""
-    return SEARCH_LIMIT if cost.sigma >= 0 else min(SEARCH_LIMIT, int(np.ceil(-1 / cost.sigma)) - 1)
+    return int(np.argmax(halves.speedup(np.arange(halves.reach + 1))))
 
 
 def _crossover(halves: Halves) -> int:

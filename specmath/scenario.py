@@ -27,7 +27,7 @@ _ALPHA_HELP = (
     "Probability that a drafted token is accepted, given all before it in the draft were; "
     "E[Σ min(p,q)]. Not the 'acceptance rate' that most engines print."
 )
-_MS_HELP = "One forward for one token a sequence, at the batch and context you serve."
+_MS_HELP = "Time of one forward for one token a sequence, at the batch and context you serve."
 
 
 class Scenario(BaseModel):
@@ -105,7 +105,7 @@ class Scenario(BaseModel):
     )  # fmt: skip
 
     gamma: int = number(
-        ..., "Drafted tokens", "",
+        ..., "Drafted", "",
         "Tokens the draft proposes before each verification; 0 is plain decoding.",
         "gamma", low=0, high=1000, whole=True, slider=(0, 16), step=1, symbol="γ", example="4",
     )  # fmt: skip
@@ -118,11 +118,11 @@ class Scenario(BaseModel):
         "ratio", "Draft cost: what you know", "Give what you have.", "draft", DRAFT_CHOICES
     )
     target_ms: float | None = number(
-        None, "Target forward", "ms", _MS_HELP, "draft",
+        None, "Target", "ms", _MS_HELP, "draft",
         low=0.001, high=1e6, slider=(1.0, 100.0), step=0.5, example="40", unknown=True,
     )  # fmt: skip
     draft_ms: float | None = number(
-        None, "Draft forward", "ms", _MS_HELP, "draft",
+        None, "Draft", "ms", _MS_HELP, "draft",
         low=0, high=1e6, slider=(0.0, 40.0), step=0.1, example="8",
     )  # fmt: skip
     c: float | None = number(

@@ -11,8 +11,11 @@ from pages.ui.state import scenario
 from specmath.downloads import KINDS, file_bytes
 from specmath.predict import Estimate, Prediction
 from specmath.tables import Table
+from specmath.tables import shown as cell_text
 from specmath.verdict import Verdict
 from specmath.wording import change, faster, ms, ratio, usd
+
+NBSP = "\u00a0"
 
 ICONS = {
     "use": ":material/check_circle:",
@@ -72,13 +75,32 @@ def numbers(prediction: Prediction) -> None:
     work = ("1×", _interval(p.operations, ratio), _changed(p.operations, 1.0))
     rows = {
         "Time per token": time,
-        "Cost per million tokens": cost,
+        "Cost per 1M tokens": cost,
         "Speed": ("1×", _interval(p.speedup, ratio), speed),
         "Arithmetic per token": work,
     }
     lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
-    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
+    # A number and its unit, or its word, stay on one line.
+    lines += [
+        f"| {name} | {' | '.join(cell.replace(' ', NBSP) for cell in cells)} |"
+        for name, cells in rows.items()
+    ]
     st.markdown(safe("\n".join(lines)))
+
+
+def choices_of_gamma(prediction: Prediction) -> None:
+    """The γ that matter, side by side: yours, best, recommended, crossover."""
+    p, speeds = prediction, prediction.curve.walltime_improvement
+    chosen = {
+        "Yours": p.scenario.gamma,
+        "Smallest within 2% of the best": p.recommended_gamma,
+        f"Best up to {p.scenario.max_gamma}": p.best_gamma,
+    }
+    cells = [(label, f"γ={g}", ratio(float(speeds[g]))) for label, g in chosen.items()]
+    crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else "none to 10,000"
+    cells.append(("Arithmetic outgrows speed from", crossing, ""))
+    for column, (label, value, speed) in zip(st.columns(4), cells, strict=True):
+        column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
 
 
 def notes(texts: Sequence[str]) -> None:
@@ -109,6 +131,16 @@ def table(shown: Table) -> None:
             },
         )
         downloads(shown)
+
+
+def plain_table(shown: Table) -> None:
+    """A short table as text, in the number formats of its columns."""
+    heads = [f"{c.label} ({c.unit})" if c.unit else c.label for c in shown.columns]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---:|" * len(heads)]
+    for row in range(len(shown)):
+        cells = (cell_text(c.values[row], c.format) or "none" for c in shown.columns)
+        lines.append(f"| {' | '.join(cells)} |")
+    st.markdown(safe("\n".join(lines)))
 
 
 def downloads(shown: Table) -> None:

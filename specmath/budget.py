@@ -1,0 +1,49 @@
+"""The largest γ within a budget of extra arithmetic or of extra cost, for any acceptance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from specmath.checks import real
+from specmath.halves import Halves
+
+__all__ = ["Budget", "within_budget"]
+
+ROUNDING = 1e-12
+"""A γ that meets the budget exactly must not fall out of it by rounding."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Largest γ, and what it does to arithmetic, cost and speed (all × plain decoding)."""
+
+    gamma: int
+    operations: float
+    cost: float
+    speedup: float
+
+
+def within_budget(
+    halves: Halves, *, extra_operations: float | None = None, extra_cost: float | None = None
+) -> Budget:
+    """The largest γ ≤ 10,000 that keeps within every budget given.
+
+    `extra_operations` and `extra_cost` ≥ 0 are fractions (0.5: half as much again) of the
+    arithmetic per token (Theorem 3.11) and of the cost per token s/τ at the same price and batch;
+    None is no budget. Raises InputError outside the ranges.
+    """
+    gammas = np.arange(halves.reach + 1)
+    operations, cost = halves.operations(gammas), 1.0 / halves.speedup(gammas)
+    allowed = np.ones(gammas.shape, dtype=bool)
+    budgets = (
+        ("extra_operations", extra_operations, operations),
+        ("extra_cost", extra_cost, cost),
+    )
+    for name, budget, spent in budgets:
+        if budget is not None:
+            allowed &= spent <= (1.0 + float(real(name, budget, 0))) * (1.0 + ROUNDING)
+    largest = int(np.flatnonzero(allowed)[-1])
+    values = (float(each[largest]) for each in (operations, cost, 1.0 / cost))
+    return Budget(largest, *values)
