@@ -1,3 +1,36 @@
+"""Cost: each regime's latency beside its cost, the bill in whole replicas."""
+
 from pages.ui.frame import require_frame
 
 require_frame()
+
+import streamlit as st  # noqa: E402
+
+from pages.ui import furniture  # noqa: E402
+from pages.ui.bill import show_bill, show_millisecond  # noqa: E402
+from pages.ui.state import scenario  # noqa: E402
+from specmath.charts import cost_over_gamma  # noqa: E402
+from specmath.predict import predict  # noqa: E402
+from specmath.verdict import cost_sentence, verdict  # noqa: E402
+from specmath.views import regime_costs, regime_table  # noqa: E402
+
+prediction = predict(scenario())
+furniture.answer(verdict(prediction))
+st.markdown(furniture.safe(cost_sentence(prediction)))
+
+regimes = regime_table(prediction)
+furniture.plain_table(regimes)
+st.caption(
+    "The same price and the same batch in every row, so cost follows time: a compute-bound server "
+    "is slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11."
+)
+furniture.downloads(regimes)
+
+furniture.chart(
+    cost_over_gamma(regime_costs(prediction), scenario().gamma),
+    "Cost per token against plain decoding, by γ",
+    "Below the dashed line speculation is cheaper. Compute-bound, every γ ≥ 1 costs more.",
+)
+show_millisecond(prediction)
+show_bill(prediction)
+furniture.next_question("what_if", "Should I turn it on?")

@@ -9,17 +9,17 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from specmath.checks import InputError, real, whole
+from specmath.checks import FloatArray, InputError, real, whole
 from specmath.gamma import optimal_gamma
 from specmath.theorems import (
-    alpha_from_tokens_per_step,
     expected_tokens,
     implied_draft_cost,
     walltime_improvement,
 )
 
-__all__ = ["T5_SOURCE", "Candidate", "Outcome", "evaluate", "iso_speedup_alpha", "published_t5"]
+__all__ = ["T5_SOURCE", "Candidate", "Outcome", "best_speedup", "evaluate", "published_t5"]
 
 T5_SOURCE = "Leviathan et al. 2023 (arXiv 2211.17192), Tables 2 and 4: T5-XXL on a TPU-v4, batch 1"
 
@@ -110,12 +110,11 @@ def published_t5(task: str = "EnDe translation", temperature: int = 0) -> tuple[
     )
 
 
-def iso_speedup_alpha(speedup: float, gamma: int, c: np.ndarray) -> np.ndarray:
-    """The α that gives `speedup` at (γ, c), along an array of c; nan where none does.
+def best_speedup(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 16) -> FloatArray:
+    """Theorem 3.8 at the best γ in 0…max_gamma; α in [0, 1] and c ≥ 0 broadcast.
 
-    Solves τ(α, γ) = speedup × (γc + 1), possible while that lies in [1, γ+1].
+    At least 1, because γ=0 is plain decoding. Raises ValueError outside the ranges.
     """
-    tokens = speedup * (gamma * np.asarray(c, dtype=np.float64) + 1.0)
-    possible = (tokens >= 1.0) & (tokens <= gamma + 1.0)
-    solved = alpha_from_tokens_per_step(np.clip(tokens, 1.0, gamma + 1.0), gamma)
-    return np.where(possible, solved, np.nan)
+    gammas = np.arange(int(whole("max_gamma", max_gamma, 1)) + 1)
+    alphas, costs = np.asarray(alpha)[..., None], np.asarray(c)[..., None]
+    return np.asarray(walltime_improvement(alphas, gammas, costs)).max(axis=-1)

@@ -23,6 +23,8 @@ __all__ = [
     "speedup_over_gamma",
 ]
 
+# On the pale middle of a heat map, which is the same in the light and the dark theme.
+INK = "#111827"
 MARKER = {"size": 12, "line": {"width": 2, "color": "white"}}
 
 
@@ -155,11 +157,11 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
             y=alphas,
             name="Best γ at each α",
             mode="lines",
-            line={"color": "#111827", "width": 2},
+            line={"color": INK, "width": 2},
             hoverinfo="skip",
         )
     )
-    mark = _mark(prediction.scenario.gamma, prediction.alpha, "Yours", "#111827", "diamond")
+    mark = _mark(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond")
     figure.add_trace(mark)
     return figure
 
@@ -195,15 +197,35 @@ def drafts_plane(
     """
     figure = _figure("Acceptance α", "Draft cost c", hovermode="closest")
     figure.add_trace(
-        go.Contour(
+        go.Heatmap(
             x=alphas,
             y=cs,
             z=np.log2(best),
             customdata=best,
-            contours={"start": 0, "end": 3, "size": 0.25},
-            line={"width": 1},
             hovertemplate="α=%{x:.2f}, c=%{y:.3f}: %{customdata:.2f}× at its best γ<extra></extra>",
             **_ratio_scale(),
+        )
+    )
+    figure.add_trace(
+        go.Contour(
+            x=alphas,
+            y=cs,
+            z=best,
+            contours={"start": 1.5, "end": 8, "size": 0.5, "coloring": "none", "showlabels": True},
+            line={"width": 1, "color": INK},
+            hoverinfo="skip",
+            showscale=False,
+        )
+    )
+    break_even = min(float(alphas[-1]), float(cs[-1]))
+    figure.add_trace(
+        go.Scatter(
+            x=[0, break_even],
+            y=[0, break_even],
+            name="α = c: to its left nothing pays",
+            mode="lines",
+            line={"color": LOSS, "dash": "dash", "width": 2},
+            hoverinfo="skip",
         )
     )
     names = [
@@ -220,8 +242,8 @@ def drafts_plane(
             name="Candidates",
             mode="markers+text",
             textposition="top center",
-            textfont={"color": "#111827", "size": 13},
-            marker=MARKER | {"color": "#111827", "symbol": "circle"},
+            textfont={"color": INK, "size": 13},
+            marker=MARKER | {"color": INK, "symbol": "circle"},
             hovertemplate="%{customdata}<extra></extra>",
         )
     )

@@ -71,7 +71,9 @@ COLUMNS: dict[str, Meaning] = {
         "×",
         "Arithmetic operations per output token against plain decoding (Theorem 3.11)",
     ),
-    "tpot_ms": Meaning("Time per token", "ms", "Mean time per output token: target / speedup"),
+    "tpot_ms": Meaning(
+        "Time per token", "ms", "Mean time per output token: target / speedup", "0.00"
+    ),
     "usd_per_million_tokens": Meaning(
         "Cost per million tokens",
         "USD",
@@ -80,7 +82,7 @@ COLUMNS: dict[str, Meaning] = {
     ),
     "regime": Meaning("Regime", "", "How verification is billed", ""),
     "cost_change_percent": Meaning(
-        "Cost per token against plain",
+        "Change of cost",
         "%",
         "100 × (GPUs with speculation / GPUs without / speedup − 1)",
         "0",
@@ -103,11 +105,9 @@ COLUMNS: dict[str, Meaning] = {
     ),
     "draft": Meaning("Draft", "", "Name of the candidate", "", "assumed"),
     "measured_speedup": Meaning("Measured", "×", "Speedup that was measured", "0.00", "published"),
-    "miss_percent": Meaning(
-        "Predicted against measured", "%", "100 × (predicted / measured − 1)", "0"
-    ),
+    "miss_percent": Meaning("Miss", "%", "100 × (predicted / measured − 1)", "0"),
     "implied_c": Meaning(
-        "c that the measurement implies",
+        "Implied c",
         "",
         "(tokens_per_step / measured − 1) / gamma; negative: no c ≥ 0 explains it",
         "0.000",

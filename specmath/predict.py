@@ -10,7 +10,7 @@ import numpy as np
 
 from specmath.acceptance import Acceptance, IidAcceptance
 from specmath.checks import FloatArray
-from specmath.cost import tokens_per_second, usd_per_million_tokens
+from specmath.cost import usd_per_million_tokens
 from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
 from specmath.halves import SEARCH_LIMIT, Halves, acceptance_of, ends, step_cost_of, unknowns
@@ -228,11 +228,6 @@ def usd_at(scenario: Scenario, tpot: float, *, speculative: bool) -> float:
     gpus = scenario.tensor_parallel + (scenario.draft_gpus if speculative and scenario.gamma else 0)
     price = scenario.usd_per_hour or 0.0
     return float(usd_per_million_tokens(tpot, batch=scenario.batch, gpus=gpus, usd_per_hour=price))
-
-
-def throughput_at(scenario: Scenario, tpot: float) -> float:
-    """Output tokens a second of one replica at a TPOT in seconds."""
-    return float(tokens_per_second(tpot, scenario.batch))
 
 
 def _scaled(estimate: Estimate, convert: Callable[[float], float]) -> Estimate:

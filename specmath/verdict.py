@@ -9,11 +9,12 @@ from typing import Literal
 import numpy as np
 
 from specmath.acceptance import IidAcceptance
+from specmath.candidates import Outcome
 from specmath.checks import FloatArray
 from specmath.halves import Halves, ends
 from specmath.predict import Prediction
 from specmath.theorems import alpha_from_tokens_per_step
-from specmath.wording import faster, ratio, significant
+from specmath.wording import change, faster, ratio, significant, usd
 
 __all__ = [
     "MEASURE_COMMANDS",
@@ -247,3 +248,41 @@ def _would_pay(p: Prediction) -> str:
         c, gamma = max(cs)
         ways.append(f"c falls below {significant(c)} (γ={gamma})")
     return f"It would pay if {' or '.join(ways)}." if ways else "No α or c alone would make it pay."
+
+
+# ── one-sentence answers of other pages ──────────────────────────────────────────────────────
+
+
+def rank_drafts(outcomes: Sequence[Outcome]) -> str:
+    """Which candidate the theorem ranks first, and whether the measurements agree."""
+    first = max(outcomes, key=lambda o: o.best_speedup)
+    if first.best_speedup <= 1:
+        return "None of these drafts beats plain decoding (Theorem 3.8)."
+    said = (
+        f"{first.candidate.draft} is fastest by the theorem: {ratio(first.best_speedup)} at "
+        f"γ={first.best_gamma}."
+    )
+    measured = [o for o in outcomes if o.miss is not None]
+    if len(measured) < 2:
+        return said
+    fastest = max(measured, key=lambda o: o.candidate.measured_speedup or 0.0)
+    predicted = max(measured, key=lambda o: o.predicted)
+    if fastest is predicted:
+        return f"{said} The measured speedups rank it first too." if fastest is first else said
+    return (
+        f"{said} But measured, {fastest.candidate.draft} was fastest "
+        f"({ratio(fastest.candidate.measured_speedup)}): trust a measurement over the theorem."
+    )
+
+
+def cost_sentence(prediction: Prediction) -> str:
+    """What a million tokens costs at this γ, and in a compute-bound server."""
+    p = prediction
+    work = change(p.operations.value, 1.0)
+    compute = f"Compute-bound, the same γ={p.scenario.gamma} costs {work} a token."
+    if p.usd is None:
+        return f"Dollars are unknown until the target's time and the GPU price are given. {compute}"
+    return (
+        f"At γ={p.scenario.gamma} a million tokens costs {usd(p.usd.value)} instead of "
+        f"{usd(p.usd_plain)} ({change(p.usd.value, p.usd_plain)}). {compute}"
+    )

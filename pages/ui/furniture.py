@@ -136,9 +136,13 @@ def table(shown: Table) -> None:
 def plain_table(shown: Table) -> None:
     """A short table as text, in the number formats of its columns."""
     heads = [f"{c.label} ({c.unit})" if c.unit else c.label for c in shown.columns]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---:|" * len(heads)]
+    aligned = ["---|" if isinstance(c.values[0], str) else "---:|" for c in shown.columns]
+    lines = [f"| {' | '.join(heads)} |", "|" + "".join(aligned)]
     for row in range(len(shown)):
-        cells = (cell_text(c.values[row], c.format) or "none" for c in shown.columns)
+        cells = (
+            (cell_text(c.values[row], c.format) or "none").replace(" ", NBSP).replace("-", "‑")
+            for c in shown.columns
+        )
         lines.append(f"| {' | '.join(cells)} |")
     st.markdown(safe("\n".join(lines)))
 

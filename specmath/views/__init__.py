@@ -9,7 +9,7 @@ from specmath.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
 from specmath.views.drafts import drafts_table
 from specmath.views.over_gamma import gamma_table
-from specmath.views.regimes import regime_table
+from specmath.views.regimes import regime_costs, regime_table
 
 __all__ = [
     "TABLES",
@@ -18,6 +18,7 @@ __all__ = [
     "draft_cost_table",
     "drafts_table",
     "gamma_table",
+    "regime_costs",
     "regime_table",
 ]
 

@@ -4,12 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
+from specmath.checks import FloatArray
 from specmath.columns import SPEEDUP, column, field_input
+from specmath.halves import Halves
 from specmath.predict import Prediction
 from specmath.stepcost import LinearStepCost
 from specmath.tables import Input, Table
 
-__all__ = ["regime_table"]
+__all__ = ["regime_costs", "regime_table"]
+
+
+NAMES = ("Memory-bound (v = 1)", "Yours", "Compute-bound (v = γ+1)")
+
+
+def _costs(cost: LinearStepCost) -> list[LinearStepCost]:
+    """The two ends, which are the theorems and know no overhead, and between them the scenario."""
+    return [
+        LinearStepCost(cost.c, cost.c_hat),
+        cost,
+        LinearStepCost(cost.c, cost.c_hat, sigma=1.0),
+    ]
+
+
+def _gpu_ratio(prediction: Prediction) -> float:
+    s = prediction.scenario
+    return (s.tensor_parallel + s.draft_gpus) / s.tensor_parallel
+
+
+def regime_costs(prediction: Prediction) -> list[tuple[str, FloatArray]]:
+    """Cost per token against plain decoding over γ, one curve a regime: GPUs × s/τ."""
+    gammas = prediction.curve.gamma
+    gpus = np.where(gammas > 0, _gpu_ratio(prediction), 1.0)
+    acceptance = prediction.halves.acceptance
+    return [
+        (name, gpus / Halves(acceptance, cost).speedup(gammas))
+        for name, cost in zip(NAMES, _costs(prediction.halves.cost), strict=True)
+    ]
 
 
 def regime_table(prediction: Prediction) -> Table:
@@ -19,17 +49,13 @@ def regime_table(prediction: Prediction) -> Table:
     is one over the operations increase. Between them, the scenario's own σ.
     """
     s, cost = prediction.scenario, prediction.halves.cost
-    sigmas = np.array([0.0, cost.sigma, 1.0])
-    overheads = np.array([0.0, cost.overhead, 0.0])
-    each = [
-        LinearStepCost(cost.c, cost.c_hat, sigma, h)
-        for sigma, h in zip(sigmas, overheads, strict=True)
-    ]
-    totals = np.array([float(one.total(s.gamma)) for one in each])
+    costs = _costs(cost)
+    sigmas = np.array([each.sigma for each in costs])
+    totals = np.array([float(each.total(s.gamma)) for each in costs])
     speedups = prediction.tokens_per_step / totals
-    gpus = (s.tensor_parallel + s.draft_gpus * (s.gamma > 0)) / s.tensor_parallel
+    gpus = _gpu_ratio(prediction) if s.gamma else 1.0
     columns = [
-        column("regime", ("Memory-bound (v = 1)", "Yours", "Compute-bound (v = γ+1)")),
+        column("regime", NAMES),
         column("sigma", sigmas),
         column("verify_cost", 1 + sigmas * s.gamma, "1+{sigma}*{gamma}"),
         column("step_cost", totals),

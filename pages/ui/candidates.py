@@ -1,0 +1,71 @@
+"""The editable table of candidate drafts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui.state import adopt, scenario
+from specmath.candidates import Candidate, Outcome, evaluate, published_t5
+from specmath.checks import InputError
+from specmath.scenario_io import revised
+
+COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
+
+
+def edited_candidates() -> tuple[Candidate, ...]:
+    """The candidates as edited; while a row is wrong, the last valid table and a message."""
+    st.caption("Edit a cell, add a row at the bottom, or select rows to delete them.")
+    start = pd.DataFrame([{c: getattr(row, c) for c in COLUMNS} for row in published_t5()])
+    column = st.column_config
+    edited = st.data_editor(
+        start,
+        key="candidates",
+        num_rows="dynamic",
+        hide_index=True,
+        width="stretch",
+        column_config={
+            "draft": column.TextColumn("Draft", max_chars=60),
+            "alpha": column.NumberColumn("α", help="From 0 to 1.", format="%.4g"),
+            "c": column.NumberColumn("c", help="0 or more.", format="%.4g"),
+            "gamma": column.NumberColumn("γ", help="A whole number from 1.", format="%d"),
+            "measured_speedup": column.NumberColumn(
+                "Measured speedup (×)", help="Leave empty if there is none.", format="%.4g"
+            ),
+        },
+    )
+    try:
+        rows = tuple(_candidate(row) for row in edited.to_dict("records"))
+        evaluate(rows)
+    except InputError as error:
+        st.error(f"{error}. Below is still the last valid table.")
+        return st.session_state.get("last_candidates", published_t5())
+    st.session_state["last_candidates"] = rows
+    return rows
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    draft = str(row["draft"]) if pd.notna(row["draft"]) else "unnamed"
+    missing = [name for name in ("alpha", "c", "gamma") if pd.isna(row[name])]
+    if missing:
+        raise InputError(f"draft {draft!r} needs {', '.join(missing)}, got nothing")
+    measured = row["measured_speedup"]
+    return Candidate(
+        draft, row["alpha"], row["c"], row["gamma"], None if pd.isna(measured) else measured
+    )
+
+
+def use_candidate(outcomes: Sequence[Outcome]) -> None:
+    """Take one candidate's α and c, with its best γ, into the scenario."""
+    names = [o.candidate.draft for o in outcomes]
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    index = left.selectbox(
+        "Take a draft into the scenario", range(len(names)), format_func=names.__getitem__
+    )
+    chosen = outcomes[index]
+    if right.button(f"Use it with γ={chosen.best_gamma}", width="stretch"):
+        row = chosen.candidate
+        changes = {"alpha": row.alpha, "c": row.c, "gamma": chosen.best_gamma}
+        adopt(revised(scenario(), changes))
+        st.rerun()
