@@ -37,8 +37,8 @@ _TIE = 1e-14
 _TINY, _BELOW_ONE = float(np.finfo(np.float64).tiny), 1.0 - 2.0**-53
 # The best integer is the one next above the real optimum less this: 0.5 at α = 1, 0.4 at 0.1.
 _TO_NEXT = 0.45
-# Below this γ·L, α^γ is so near 1 that a series decides; its terms fall at least twentyfold.
-_NEAR_ONE = 1.0 / 32.0
+# Above this γ ln α, α^γ is so near 1 that a series decides; its terms fall at least twentyfold.
+_NEAR_ONE = -1.0 / 32.0
 _SERIES_TERMS = 13
 
 
@@ -52,18 +52,12 @@ def optimal_gamma(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 10000) -> Int
     optimum is optimal_gamma(alpha, drafted_token_cost(c, c_hat, sigma)).
 
     Over real γ the optimum is (x − 1)/L − 1/c, L = −ln α, where x = −W₋₁(−e^{−1−L(1/c−1)});
-    the integer beside it is then settled by an exact condition. Raises ValueError outside the
-    ranges. Source: Leviathan et al. 2023, Section 3.4, which solves it numerically.
+    the integer beside it is then settled by an exact condition (to a percent where c is
+    subnormal, below 2.3e-308). Raises ValueError outside the ranges.
+    Source: Leviathan et al. 2023, Theorem 3.8, maximised over γ.
     """
     alpha, c = real("alpha", alpha, 0.0, 1.0), real("c", c, 0.0)
     largest = _largest(max_gamma)
-    endless = (alpha > c) & ((c == 0.0) | (alpha == 1.0))
-    if endless.any():
-        warnings.warn(
-            f"no finite optimum where c = 0 < alpha or alpha = 1 > c: max_gamma = {largest} there",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
     def kernel(alpha: FloatArray, c: FloatArray) -> FloatArray:
         # Bounded, so that pairs without a peak, which the last factor drops, stay finite.
@@ -71,7 +65,15 @@ def optimal_gamma(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 10000) -> Int
         return _guess(inside, np.minimum(c, _BELOW_ONE), largest) * (c < alpha)
 
     best = np.asarray(blockwise(kernel, alpha, c))
-    best[endless] = largest
+    if (c == 0.0).any() or (alpha == 1.0).any():
+        endless = (alpha > c) & ((c == 0.0) | (alpha == 1.0))
+        best[endless] = largest
+        if endless.any():
+            warnings.warn(
+                f"no finite optimum where c = 0 < alpha or alpha = 1 > c: max_gamma = {largest}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     doubtful = np.flatnonzero(best < 0.0)
     alpha, c = (np.broadcast_to(array, best.shape).flat[doubtful] for array in (alpha, c))
     best.flat[doubtful] = _walk(alpha, c, -best.flat[doubtful], largest)
@@ -85,8 +87,9 @@ def crossover_gamma(
 
     That is operations_increase(α, γ, ĉ) ≥ walltime_improvement(α, γ, c), searched up to
     max_gamma. alpha in [0, 1]; c, c_hat finite, ≥ 0; max_gamma whole, 0 to 10⁹; shapes of the
-    first three broadcast. With c = ĉ = 0, α < √2 − 1 crosses at once. Raises ValueError outside
-    the ranges. Source: Leviathan et al. 2023, Theorems 3.8 and 3.11.
+    first three broadcast. With c = ĉ = 0, α < √2 − 1 crosses at once. A draft with ĉ near 1 may
+    cross at γ = 1 and speed lead again for a few larger γ; the answer is then still 1. Raises
+    ValueError outside the ranges. Source: Leviathan et al. 2023, Theorems 3.8 and 3.11.
     """
     largest = _largest(max_gamma)
 
@@ -227,28 +230,30 @@ def _guess(alpha: FloatArray, c: FloatArray, largest: int) -> FloatArray:
 
     In doubt is what a neighbour beats, and what is too close to α = 1 for the plain comparison.
     """
-    decay = -np.log(alpha)
-    gamma = np.clip(np.ceil(_continuous_peak(decay, c) - _TO_NEXT), 1.0, largest)
-    rises, falls = _better_neighbours(alpha, decay, c, gamma)
-    doubtful = rises | falls | (decay * gamma < _NEAR_ONE)
+    log_alpha = np.log(alpha)
+    gamma = np.ceil(_continuous_peak(log_alpha, c) - _TO_NEXT)
+    gamma = np.clip(gamma, 1.0, largest, out=gamma)
+    log_power = log_alpha * gamma
+    rises, falls = _better_neighbours(alpha, log_power, c, gamma)
+    doubtful = (rises & (gamma < largest)) | (falls & (gamma > 1.0)) | (log_power > _NEAR_ONE)
     # A product, because choosing by an unpredictable mask costs several times as much.
     marked: FloatArray = gamma * (1.0 - 2.0 * doubtful)
     return marked
 
 
-def _continuous_peak(decay: FloatArray, c: FloatArray) -> FloatArray:
+def _continuous_peak(log_alpha: FloatArray, c: FloatArray) -> FloatArray:
     """The real γ with the largest speedup: ln(x)/L − 1, where x − ln x = 1 + L(1/c − 1).
 
-    The same as (x − 1)/L − 1/c without its cancellation at small c; decay is L. x is solved as
+    L = −ln α. The same as (x − 1)/L − 1/c without its cancellation at small c. x is solved as
     1 + t, from the first two terms of its series at x = 1, which are within a third of t
     everywhere, so two Newton steps put γ within 1e-6/L.
     """
     # Bounded, so that the quotient does not overflow; a guess is all that is wanted.
-    bend = decay * ((1.0 - c) / np.maximum(c, 1e-304))
+    bend = log_alpha * ((c - 1.0) / np.maximum(c, 1e-304))
     t = np.sqrt(2.0 * bend) + bend * (2.0 / 3.0)
     for _ in range(2):
         t -= (t - np.log1p(t) - bend) * (1.0 + 1.0 / t)
-    peak: FloatArray = np.log1p(t) / decay - 1.0
+    peak: FloatArray = -1.0 - np.log1p(t) / log_alpha
     return peak
 
 
@@ -270,9 +275,9 @@ def _walk(alpha: FloatArray, c: FloatArray, gamma: FloatArray, largest: int) -> 
 
 def _uphill(alpha: FloatArray, c: FloatArray, gamma: FloatArray, largest: int) -> FloatArray:
     """+1 or −1 where that neighbour is better than `gamma` and within 1…largest, else 0."""
-    decay = -np.log(alpha)
-    rises, falls = _better_neighbours(alpha, decay, c, gamma)
-    near = np.flatnonzero(decay * gamma < _NEAR_ONE)
+    log_power = np.log(alpha) * gamma
+    rises, falls = _better_neighbours(alpha, log_power, c, gamma)
+    near = np.flatnonzero(log_power > _NEAR_ONE)
     miss, cost, n = 1.0 - alpha[near], c[near], gamma[near]
     rises[near] = _gains_near_one(miss, cost, n + 1.0)
     falls[near] = ~_gains_near_one(miss, cost, n)
@@ -280,14 +285,14 @@ def _uphill(alpha: FloatArray, c: FloatArray, gamma: FloatArray, largest: int) -
 
 
 def _better_neighbours(
-    alpha: FloatArray, decay: FloatArray, c: FloatArray, gamma: FloatArray
+    alpha: FloatArray, log_power: FloatArray, c: FloatArray, gamma: FloatArray
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether γ+1 beats γ, and whether γ does not beat γ−1.
+    """Whether γ+1 beats γ, and whether γ does not beat γ−1; log_power is γ ln α.
 
     γ+1 beats γ exactly when α^n (c + (1−α)(1 + γc)) > c with n = γ+1.
     """
     miss = 1.0 - alpha
-    power = np.exp(-decay * gamma)
+    power = np.exp(log_power)
     slope, least = miss * c, c * (1.0 + _TIE)
     level = miss + c + slope * gamma
     return power * alpha * level > least, power * (level - slope) <= least

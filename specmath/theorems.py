@@ -28,7 +28,7 @@ __all__ = [
 
 # Large enough to hide numpy's cost per call, small enough for the temporaries to stay in cache
 # and below the 128 KiB from which malloc maps fresh pages for every one of them.
-_BLOCK = 8192
+_BLOCK = 12288
 # Multiplying by a power of two is exact; this one keeps γc finite for every int64 γ.
 _SCALE = 2.0**-64
 # What a printed distribution may miss of 1: float16 and rounded tables do.
