@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from specmath.logs.detect import read
 from specmath.logs.errors import LogError
 from specmath.logs.paste import read_rates
+from specmath.logs.record import Reading, Requests, Window
 
-__all__ = ["LogError", "read_rates"]
+__all__ = ["LogError", "Reading", "Requests", "Window", "read", "read_rates"]

@@ -11,16 +11,15 @@ from specmath.logs.documents import json_value, looks_like_json, objects, opens_
 from specmath.logs.engine import Node, Parser
 from specmath.logs.engines import ENGINES
 from specmath.logs.errors import LogError, start_of
+from specmath.logs.marks import BLOCK, Marks
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
-from specmath.logs.source import Readable, Source, as_sources, candidates, pieces
+from specmath.logs.source import Readable, Source, as_sources, pieces
 
 __all__ = ["read"]
 
 LARGEST_BLOCK = 32 << 20
-BLOCK_BIT = 1
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_BLOCK_MARKS = (b"\n{", b"\n[\n", b"\n[\r", b"\n[{", b"\n[ ")
 # What JSON loggers (docker, zap, pino, structlog) call the line they wrap.
 _WRAPPED = ("log", "message", "msg", "MESSAGE")
 
@@ -54,9 +53,7 @@ class _Run:
         self.notes = Notes()
         self.kept = [(engine, Notes()) for engine in ENGINES]
         self.parsers: list[Parser] = [engine.parser(gamma, notes) for engine, notes in self.kept]
-        self.marks: list[tuple[bytes, int]] = [(mark, BLOCK_BIT) for mark in _BLOCK_MARKS]
-        for index, engine in enumerate(ENGINES, start=1):
-            self.marks += [(mark, 1 << index) for mark in engine.marks]
+        self.marks = Marks(ENGINES)
         self.empty = True
         self.start = ""
         self.binary = False
@@ -75,13 +72,13 @@ class _Run:
         data = b"\n" + piece  # so that the first line, too, follows a newline
         resume = self._take(source, data, 1, block) if block.open else 0
         number, counted = first - 1, 0
-        for start, end, bits in candidates(data, self.marks):
+        for start, end, bits in self.marks.lines(data):
             if start < resume:
                 continue
             number += data.count(b"\n", counted, start)
             counted = start
             line = data[start:end]
-            if opens_block(line):
+            if bits & BLOCK and opens_block(line):
                 block.begin(number, line)
                 resume = self._take(source, data, start, block)
             else:
@@ -112,10 +109,11 @@ class _Run:
             self._value(value, place)
         if inside and not complete:
             self.notes.add(f"JSON is cut off: {inside} complete objects in it were read", place)
-        for start, end, bits in candidates(data, self.marks):
+        data = b"\n" + data
+        for start, end, bits in self.marks.lines(data):
             line = data[start:end].decode("utf-8", "replace")
             if not looks_like_json(line.strip()):
-                number = place.line + data.count(b"\n", 0, start)
+                number = place.line - 1 + data.count(b"\n", 0, start)
                 self._line(line, bits, source.place(number), json=False)
 
     def _line(self, line: str, bits: int, at: Place, *, json: bool = True) -> None:
@@ -126,9 +124,11 @@ class _Run:
             if value is not None:
                 self._value(value, at)
                 return
-        for index, parser in enumerate(self.parsers, start=1):
-            if bits >> index & 1:
-                parser.line(text, at)
+        bits &= ~BLOCK
+        while bits:
+            low = bits & -bits
+            self.parsers[low.bit_length() - 2].line(text, at)
+            bits ^= low
 
     def _value(self, value: object, at: Place) -> None:
         """Offer each object to the engines, outermost first, until one takes it."""
@@ -145,8 +145,8 @@ class _Run:
 
     def _wrapped(self, text: str, at: Place) -> None:
         """A line that a JSON logger wrapped."""
-        data = text.encode("utf-8", "replace")
-        for start, end, bits in candidates(data, self.marks):
+        data = b"\n" + text.encode("utf-8", "replace")
+        for start, end, bits in self.marks.lines(data):
             self._line(data[start:end].decode("utf-8", "replace"), bits, at, json=False)
 
     def finish(self, sources: list[Source]) -> list[Reading]:

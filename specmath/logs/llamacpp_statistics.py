@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
-from specmath.logs.paste import check_survival
 from specmath.logs.record import Reading
+from specmath.logs.survival import check_survival
 from specmath.logs.tally import Tally, make_reading
 
 __all__ = ["Statistics"]

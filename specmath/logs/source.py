@@ -1,7 +1,6 @@
 """Bytes to lines and JSON documents: gzip, UTF-16, long lines and cut-off files included.
 
-A log of gigabytes passes through in pieces of one megabyte. Only lines that hold one of the
-engines' marks are decoded at all; finding a mark is a C search over the piece.
+A log of gigabytes passes through in pieces of one megabyte.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ import codecs
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
 
-__all__ = ["Source", "as_sources", "candidates", "pieces"]
+__all__ = ["Readable", "Source", "as_sources", "pieces"]
 
 PIECE = 1 << 20
 LONGEST_LINE = 64 << 20
@@ -98,29 +97,6 @@ def pieces(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
             carry, skipping = b"", True
     if carry:
         yield number, carry
-
-
-def candidates(piece: bytes, marks: Sequence[tuple[bytes, int]]) -> list[tuple[int, int, int]]:
-    """(start, end, which) of each line of `piece` that holds a mark, in order.
-
-    `marks` pairs a byte string with a bit; `which` is the union of the bits a line earned.
-    """
-    found: dict[int, int] = {}
-    for mark, bit in marks:
-        at = piece.find(mark)
-        while at >= 0:
-            # A mark that begins with a newline marks the line that it begins.
-            start = piece.rfind(b"\n", 0, at + 1) + 1
-            found[start] = found.get(start, 0) | bit
-            end = piece.find(b"\n", at + 1)
-            if end < 0:
-                break
-            at = piece.find(mark, end)
-    lines = []
-    for start in sorted(found):
-        end = piece.find(b"\n", start)
-        lines.append((start, len(piece) if end < 0 else end, found[start]))
-    return lines
 
 
 def _chunks(source: Source, notes: Notes) -> Iterator[bytes]:

@@ -19,8 +19,8 @@ from specmath.logs.engine import Engine, Parser
 from specmath.logs.errors import LogError
 from specmath.logs.llamacpp_statistics import Statistics
 from specmath.logs.notes import Notes, Place
-from specmath.logs.paste import check_survival
 from specmath.logs.record import Reading
+from specmath.logs.survival import check_survival
 from specmath.logs.tally import Spread, Tally, make_reading
 
 __all__ = ["ENGINE", "GREEDY"]

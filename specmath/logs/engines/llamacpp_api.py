@@ -232,7 +232,8 @@ ENGINE = Engine(
     "llama.cpp",
     (
         b"llamacpp:spec_",
-        b"llamacpp:tokens_predicted",
+        b"llamacpp:tokens_predicted_total",
+        b"llamacpp:tokens_predicted_seconds_total",
         b'"timings"',
         b"n_draft ",
         b"n_predict ",

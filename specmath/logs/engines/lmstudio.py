@@ -118,4 +118,4 @@ class _Sum:
         )
 
 
-ENGINE = Engine("lm-studio", (b"raftTokensCount", b"draft_tokens_count", b'"stats"'), LmStudio)
+ENGINE = Engine("lm-studio", (b"raftTokensCount", b"draft_tokens_count"), LmStudio)

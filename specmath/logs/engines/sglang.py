@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from specmath.logs.engine import Engine, Parser, timestamp
 from specmath.logs.notes import Notes, Place
@@ -36,6 +37,7 @@ OLD, ERA_A, ERA_B, UNKNOWN = "2025 H1", "A, 2025-10", "B, 2026", "unknown"
 Candidate = tuple[str, int]
 
 
+@lru_cache(maxsize=4096)
 def _candidates(length: float, rate: float) -> frozenset[Candidate]:
     """(era, num_draft_tokens) that a printed length and rate allow, both rounded to 0.01.
 

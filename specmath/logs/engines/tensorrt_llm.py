@@ -196,6 +196,6 @@ def _whole_steps(drafted: int, accepted: int, length: float | None) -> int | Non
 
 ENGINE = Engine(
     "tensorrt-llm",
-    (b"trtllm_spec_decode_", b"specDecodingStats", b"request_perf_metrics"),
+    (b"trtllm_spec_decode_", b"specDecodingStats"),
     TensorRt,
 )

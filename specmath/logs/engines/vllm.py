@@ -6,27 +6,32 @@ decided by the per-position rates: their sum is the length without it.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
 from specmath.logs.engine import SYNTHETIC, Engine, Parser, timestamp
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
-from specmath.logs.paste import check_survival
 from specmath.logs.record import Reading
+from specmath.logs.survival import check_survival
 from specmath.logs.tally import Tally, make_reading
 
 __all__ = ["ENGINE", "VllmLog"]
 
-_NUM = r"(\d{1,15}(?:\.\d{1,15})?)"
+_NUM = r"\d{1,15}(?:\.\d{1,15})?"
 _V1_LINE = "SpecDecoding metrics: "
-_LENGTH = re.compile(rf"Mean acceptance length: {_NUM}")
-_ACCEPTED = re.compile(r"Accepted: (\d{1,15}) tokens")
-_DRAFTED = re.compile(r"Drafted: (\d{1,15}) tokens")
-_DRAFTED_PER_SECOND = re.compile(rf"Drafted throughput: {_NUM} tokens/s")
-_RATES = re.compile(r"Per-position acceptance rate: ((?:\d\.\d{1,9}(?:, )?){1,256})")
-_RATE = re.compile(rf"raft acceptance rate: {_NUM}%")
-_GENERATION = re.compile(rf"Avg generation throughput: {_NUM} tokens/s")
+# In the order printed since 2025-04: `rate` came first until 2025-09, and last since.
+_V1 = re.compile(
+    rf"SpecDecoding metrics: (?:Draft acceptance rate: (?P<rate>{_NUM}|nan)%, )?"
+    rf"(?:Mean acceptance length: (?P<length>{_NUM}|nan), )?"
+    rf"(?:Accepted throughput: {_NUM} tokens/s, )?"
+    rf"(?:Drafted throughput: (?P<speed>{_NUM}) tokens/s, )?"
+    r"Accepted: (?P<accepted>\d{1,15}) tokens, Drafted: (?P<drafted>\d{1,15}) tokens"
+    r"(?:, Per-position acceptance rate: (?P<rates>(?:\d\.\d{1,9}(?:, )?){1,256}))?"
+    rf"(?:,? ?Avg Draft acceptance rate: (?P<average>{_NUM}|nan)%)?"
+)
+_GENERATION = re.compile(rf"Avg generation throughput: ({_NUM}) tokens/s")
 _CONFIG = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s?[=:]\s?(\d{1,3})\b")
 
 RATE_FORM = "v1 log (2025-04, rate only)"
@@ -77,23 +82,26 @@ class VllmLog(Parser):
         tally.add(steps=0, drafted=drafted, accepted=accepted, line=at.line, when=timestamp(text))
 
     def _v1(self, text: str, at: Place) -> None:
-        accepted_text, drafted_text = _ACCEPTED.search(text), _DRAFTED.search(text)
-        if accepted_text is None or drafted_text is None:
+        found = _V1.search(text)
+        if found is None:
             self.notes.add("a 'SpecDecoding metrics' line is cut off: left out", at)
             return
-        accepted, drafted = int(accepted_text.group(1)), int(drafted_text.group(1))
+        accepted, drafted = int(found["accepted"]), int(found["drafted"])
         generation, self._rate = self._rate, None
         if drafted == 0:
             return
         if accepted > drafted:
             self.notes.add("more tokens accepted than drafted: line left out", at)
             return
-        self._agrees(text, accepted / drafted, at)
-        length_text, rates = _LENGTH.search(text), self._rates(text, at)
-        if rates is None or length_text is None:
-            self._without_rates(text, accepted, drafted, length_text, at)
+        printed = found["rate"] or found["average"]
+        if printed and not abs(float(printed) / 100.0 - accepted / drafted) <= 0.001:
+            self.notes.add("the printed rate is not accepted / drafted: the counts were used", at)
+        rates = self._rates(found["rates"], at)
+        length = float(found["length"] or "nan")
+        if rates is None or math.isnan(length):
+            self._without_rates(text, accepted, drafted, length, at)
             return
-        form = self._form(text, float(length_text.group(1)), rates, at)
+        form = self._form(length, rates, found["speed"] is not None, at)
         steps = _steps(accepted, drafted, rates)
         tally = self._groups.setdefault((form, len(rates)), Tally())
         tally.add(
@@ -104,26 +112,19 @@ class VllmLog(Parser):
             line=at.line,
             when=timestamp(text),
         )
-        per_second = _DRAFTED_PER_SECOND.search(text)
-        if per_second and generation is not None and form == CURRENT_FORM:
-            self._cover.add(float(per_second.group(1)), generation, steps, accepted, drafted)
+        if found["speed"] and generation is not None and form == CURRENT_FORM:
+            self._cover.add(float(found["speed"]), generation, steps, accepted, drafted)
 
-    def _rates(self, text: str, at: Place) -> tuple[float, ...] | None:
-        found = _RATES.search(text)
-        if found is None:
+    def _rates(self, text: str | None, at: Place) -> tuple[float, ...] | None:
+        if text is None:
             return None
         try:
-            return check_survival(tuple(float(r) for r in found.group(1).split(", ") if r))
+            return check_survival(tuple(float(r) for r in text.split(", ") if r))
         except LogError as error:
             self.notes.add(f"per-position rates not used: {error}", at)
             return None
 
-    def _agrees(self, text: str, share: float, at: Place) -> None:
-        printed = _RATE.search(text)
-        if printed and abs(float(printed.group(1)) / 100.0 - share) > 0.001:
-            self.notes.add("the printed rate is not accepted / drafted: the counts were used", at)
-
-    def _form(self, text: str, length: float, rates: tuple[float, ...], at: Place) -> str:
+    def _form(self, length: float, rates: tuple[float, ...], throughput: bool, at: Place) -> str:
         """Era by the identity that holds: length = Σ rates (no bonus) or 1 + Σ rates."""
         total, tolerance = sum(rates), 0.006 + 0.0005 * len(rates)
         if abs(length - total) <= tolerance:
@@ -134,13 +135,12 @@ class VllmLog(Parser):
                 f"nor one more ({total:.3f}): the rates and counts were used",
                 at,
             )
-        return CURRENT_FORM if "Drafted throughput: " in text else MIDDLE_FORM
+        return CURRENT_FORM if throughput else MIDDLE_FORM
 
     def _without_rates(
-        self, text: str, accepted: int, drafted: int, length: re.Match[str] | None, at: Place
+        self, text: str, accepted: int, drafted: int, mean: float, at: Place
     ) -> None:
-        mean = float(length.group(1)) if length else 0.0
-        if mean <= 1.0 or accepted == 0:
+        if not mean > 1.0 or accepted == 0:
             self._counts(RATE_FORM, accepted, drafted, text, at)
             return
         # Two readings are kept side by side; finish() tells which of them can be.

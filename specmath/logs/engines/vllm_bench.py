@@ -11,9 +11,9 @@ from specmath.logs.bench import BenchText, as_number, facts_of, is_bench
 from specmath.logs.engine import Engine, Node, Parser, count_in, number_in, numbers_in
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
-from specmath.logs.paste import check_survival
 from specmath.logs.record import Reading
 from specmath.logs.requests import RequestSum
+from specmath.logs.survival import check_survival
 from specmath.logs.tally import make_reading
 
 __all__ = ["ENGINE"]
@@ -175,22 +175,7 @@ ENGINE = Engine(
     "vllm",
     (
         b"Serving Benchmark Result",
-        b"Acceptance rate (%):",
-        b"Acceptance length:",
-        b"Drafts:",
-        b"Draft tokens:",
-        b"Accepted tokens:",
-        b"  Position ",
-        b" TPOT (ms)",
-        b" ITL (ms)",
-        b" TTFT (ms)",
-        b"Output token throughput",
-        b"request concurrency:",
-        b"Successful requests:",
-        b"Benchmark duration",
-        b"Total input tokens:",
-        b"Total generated tokens:",
-        b"Backend:",
+        b":        ",
         b"speculative_decoding",
         b"spec_decode_acceptance",
         b"mean_tpot_ms",

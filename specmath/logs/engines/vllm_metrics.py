@@ -146,5 +146,7 @@ def _window(tally: Tally, change: Change) -> None:
 
 
 ENGINE = Engine(
-    "vllm", (b"vllm:spec_decode_", b"vllm:generation_tokens", b"vllm:request_success"), VllmMetrics
+    "vllm",
+    (b"vllm:spec_decode_", b"vllm:generation_tokens_total", b"vllm:request_success_total"),
+    VllmMetrics,
 )
