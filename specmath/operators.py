@@ -26,7 +26,7 @@ __all__ = [
 
 MICRO = 1e-6
 # The first all-reduce algorithm (every GPU reads all others) is used below this size / GPUs.
-ONE_SHOT_BYTES = 2 * 2**20
+ONE_SHOT_BYTES = 1.5 * 2**20
 # Token counts at which fp8 kernels change their tiling; a count just past one of them is slow.
 FP8_STEPS = np.array([0.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
 
@@ -136,7 +136,7 @@ def all_reduce_seconds(
 ) -> FloatArray:
     """One all-reduce of `size_bytes` among `gpus`; 0 where there is one GPU.
 
-    Small (below 2 MiB / gpus): latency + (gpus - 1) bytes / (link efficiency): every GPU reads
+    Small (below 1.5 MiB / gpus): latency + (gpus - 1) bytes / (link efficiency): every GPU reads
     all others. Larger: latency + second latency + traffic bytes / (link efficiency), where traffic
     is 2 (gpus - 1)/gpus in a ring and 1 where the switch adds: 1 + ring_share (1 - 2/gpus).
     `link`: bytes/s that one GPU receives.
