@@ -24,6 +24,13 @@ from specmath.theorems import expected_tokens
 
 __all__ = ["Acceptance", "IidAcceptance", "MixtureAcceptance", "PerPositionAcceptance"]
 
+LARGEST_GAMMA = 1_000_000
+"""Survival is an array of γ+1 numbers; beyond this no draft is meant and memory ends."""
+
+
+def _drafted(gamma: int) -> int:
+    return int(whole("gamma", gamma, 0, LARGEST_GAMMA))
+
 
 class Acceptance(ABC):
     """What every acceptance model answers; subclasses supply the survival."""
@@ -72,14 +79,27 @@ class IidAcceptance(Acceptance):
     alpha: float
 
     def __post_init__(self) -> None:
-        real("alpha", self.alpha, 0, 1)
+        alpha = real("alpha", self.alpha, 0, 1)
+        if alpha.ndim:
+            raise InputError(f"alpha must be one number >= 0 and <= 1, got {self.alpha!r}")
+        object.__setattr__(self, "alpha", float(alpha))
 
     def survival(self, gamma: int) -> FloatArray:
-        positions = np.arange(int(whole("gamma", gamma, 0)) + 1, dtype=np.float64)
+        positions = np.arange(_drafted(gamma) + 1, dtype=np.float64)
         return np.asarray(np.power(self.alpha, positions))
 
     def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
         return expected_tokens(self.alpha, gamma)
+
+
+def _each(name: str, rates: Sequence[float]) -> tuple[float, ...]:
+    """The rates of positions 1, 2, …, each one number in [0, 1], at least one; else InputError."""
+    if np.ndim(rates) != 1 or len(rates) == 0:
+        raise InputError(f"{name} must be a list of at least one position, got {rates!r}")
+    return tuple(
+        float(real(f"{name} at position {position}", rate, 0, 1))
+        for position, rate in enumerate(rates, start=1)
+    )
 
 
 @dataclass(frozen=True)
@@ -94,12 +114,9 @@ class PerPositionAcceptance(Acceptance):
     rates: tuple[float, ...]
 
     def __init__(self, rates: Sequence[float]) -> None:
-        object.__setattr__(self, "rates", tuple(float(r) for r in rates))
-        if not self.rates:
-            raise InputError("survival must have at least one position, got none")
+        object.__setattr__(self, "rates", _each("survival", rates))
         previous = 1.0
         for position, rate in enumerate(self.rates, start=1):
-            real(f"survival at position {position}", rate, 0, 1)
             if rate > previous:
                 raise InputError(
                     f"survival must not increase: position {position} is {rate:g}, "
@@ -110,9 +127,7 @@ class PerPositionAcceptance(Acceptance):
     @classmethod
     def from_conditional(cls, rates: Sequence[float]) -> PerPositionAcceptance:
         """From conditional rates a_i = P(token i accepted | all before it were): s_i = Π a_j."""
-        for position, rate in enumerate(rates, start=1):
-            real(f"conditional rate at position {position}", rate, 0, 1)
-        return cls(tuple(np.cumprod(np.asarray(rates, dtype=np.float64))))
+        return cls(np.cumprod(_each("conditional rate", rates)).tolist())
 
     @cached_property
     def conditional(self) -> tuple[float, ...]:
@@ -123,7 +138,7 @@ class PerPositionAcceptance(Acceptance):
         )
 
     def survival(self, gamma: int) -> FloatArray:
-        gamma = int(whole("gamma", gamma, 0))
+        gamma = _drafted(gamma)
         measured = np.concatenate(([1.0], self.rates[:gamma]))
         beyond = np.arange(1, gamma - len(self.rates) + 1)
         return np.concatenate((measured, measured[-1] * self.conditional[-1] ** beyond))
@@ -162,9 +177,13 @@ class MixtureAcceptance(Acceptance):
                 f"a mixture needs as many weights as parts and at least one, "
                 f"got {len(weights)} weights and {len(parts)} parts"
             )
+        for part in parts:
+            if not isinstance(part, Acceptance):
+                raise InputError(f"parts must be acceptance models, got {part!r}")
         shares = real("weights", list(weights), 0)
-        if shares.sum() == 0:
-            raise InputError("weights must not all be 0")
+        if shares.max() == 0:
+            raise InputError("weights must be >= 0 and not all 0, got only 0")
+        shares = shares / shares.max()  # so that the sum of huge weights stays finite
         object.__setattr__(self, "weights", tuple((shares / shares.sum()).tolist()))
         object.__setattr__(self, "parts", tuple(parts))
 

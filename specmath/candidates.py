@@ -117,4 +117,4 @@ def best_speedup(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 16) -> FloatAr
     """
     gammas = np.arange(int(whole("max_gamma", max_gamma, 1)) + 1)
     alphas, costs = np.asarray(alpha)[..., None], np.asarray(c)[..., None]
-    return np.asarray(walltime_improvement(alphas, gammas, costs)).max(axis=-1)
+    return np.asarray(np.max(walltime_improvement(alphas, gammas, costs), axis=-1))

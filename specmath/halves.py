@@ -37,7 +37,9 @@ class Halves:
     def reach(self) -> int:
         """Where a search over γ ends: 10,000, or before a negative σ (v < 1) takes v to 0."""
         sigma = self.cost.sigma
-        return SEARCH_LIMIT if sigma >= 0 else min(SEARCH_LIMIT, int(np.ceil(-1 / sigma)) - 1)
+        if sigma * SEARCH_LIMIT > -1.0:
+            return SEARCH_LIMIT
+        return int(np.ceil(-1 / sigma)) - 1
 
     def speedup(self, gammas: np.ndarray) -> FloatArray:
         """τ(γ) / s(γ) for each γ."""
