@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specmath.checks import InputError
 from specmath.export import to_csv, to_xlsx
 from specmath.scenario import Scenario
 from specmath.scenario_io import to_link
@@ -24,7 +25,9 @@ def scenario_text(scenario: Scenario) -> str:
 def file_bytes(
     table: Table, scenario: Scenario, kind: str, delimiter: str = ",", decimal: str = "."
 ) -> bytes:
-    """The file of one of `KINDS`; InputError for a decimal comma without the delimiter ';'."""
+    """The file of one of `KINDS`; InputError for any other, or a decimal comma without ';'."""
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     text = scenario_text(scenario)
     if kind == "xlsx":
         return to_xlsx(table, scenario=text)

@@ -14,7 +14,7 @@ from specmath.fields import UNKNOWN
 from specmath.halves import Halves
 from specmath.predict import Prediction
 from specmath.stepcost import LinearStepCost
-from specmath.wording import ratio, significant
+from specmath.wording import count, ratio, significant
 
 __all__ = ["Check", "PlanningRange", "Rule", "checklist", "planning_ranges", "rules"]
 
@@ -70,7 +70,7 @@ def _bound_by(p: Prediction) -> Check:
     if s.sigma is None:
         return Check(question, "unknown", "Unknown: taken from memory-bound to compute-bound.")
     cost = significant(float(p.halves.cost.verify(s.gamma)))
-    passes = f"a pass over {s.gamma + 1} tokens is taken to cost {cost} plain steps"
+    passes = f"a pass over {count(s.gamma + 1, 'token')} is taken to cost {cost} plain steps"
     if s.sigma == 0:
         return Check(
             question, "unknown", f"Assumed memory-bound: {passes}. Time one at your batch."
@@ -110,6 +110,8 @@ def _temperature(p: Prediction) -> Check:
 def _draft_size(p: Prediction) -> Check:
     question, s = "Is the draft about two orders smaller?", p.scenario
     c = f"c is {significant(p.halves.cost.c)}"
+    if s.c_low is not None and s.c_high is not None:
+        c = f"c is not known, {significant(s.c_low)} to {significant(s.c_high)}"
     if s.target_billions is None or s.draft_billions is None:
         return Check(question, "unknown", f"Sizes not given; {c}.")
     if s.draft_billions == 0:
@@ -164,7 +166,10 @@ _QUESTIONS: tuple[Callable[[Prediction], Check], ...] = (
 def rules(prediction: Prediction) -> tuple[Rule, ...]:
     """Use and skip rules with their reasons, and whether each holds in this scenario."""
     s, alpha = prediction.scenario, prediction.alpha
-    a = f"α≈{significant(alpha)}"
+    a, worst, best = f"α≈{significant(alpha)}", alpha, alpha
+    if s.alpha_low is not None and s.alpha_high is not None:
+        worst, best = s.alpha_low, s.alpha_high
+        a = f"α from {significant(worst)} to {significant(best)}"
     sigma = s.sigma
     verification = "verification cost unknown" if sigma is None else f"σ={significant(sigma)}"
     assumed = sigma is None or sigma == 0
@@ -175,7 +180,7 @@ def rules(prediction: Prediction) -> tuple[Rule, ...]:
             "use",
             "Predictable output",
             "later drafted tokens survive",
-            _is(alpha >= PREDICTABLE),
+            _at_both(worst >= PREDICTABLE, best >= PREDICTABLE),
             a,
         ),
         Rule(
@@ -189,7 +194,7 @@ def rules(prediction: Prediction) -> tuple[Rule, ...]:
             "skip",
             "High entropy",
             "most drafted tokens are thrown away",
-            _is(alpha < ENTROPIC),
+            _at_both(worst < ENTROPIC, best < ENTROPIC),
             a,
         ),
         Rule(
@@ -213,11 +218,18 @@ def _is(holds: bool) -> State:
     return "good" if holds else "bad"
 
 
+def _at_both(worst: bool, best: bool) -> State:
+    """A rule holds, or does not, where both ends of a range agree."""
+    return _is(worst) if worst == best else "unknown"
+
+
 def _prefill_share(p: Prediction) -> float | None:
     """TTFT over the whole request with plain decoding; None where a time is unknown."""
     s = p.scenario
     if s.ttft_ms is None or s.target_ms is None:
         return None
+    if s.output_tokens == 1:  # the first token is all there is, however fast it comes
+        return 1.0
     return s.ttft_ms / (s.ttft_ms + (s.output_tokens - 1) * s.target_ms)
 
 
@@ -266,7 +278,10 @@ def _prefill_heavy(p: Prediction) -> PlanningRange:
         return PlanningRange(case, claim, None, None, inputs, "unknown")
     whole = 1 / (share + (1 - share) / p.speedup.value)
     inputs = f"your request: {share:.0%} of it is the first token"
-    return PlanningRange(case, claim, whole, whole, inputs, _agreement((0.95, 1.05), whole, whole))
+    agreement = _agreement((0.95, 1.05), whole, whole)
+    if share <= MOSTLY_PREFILL:
+        agreement = "not your case: most of your request is decoding"
+    return PlanningRange(case, claim, whole, whole, inputs, agreement)
 
 
 def _agreement(claimed: tuple[float, float], low: float, high: float) -> str:

@@ -17,9 +17,15 @@ from specmath.halves import SEARCH_LIMIT, Halves, acceptance_of, ends, step_cost
 from specmath.scenario import Scenario
 from specmath.theorems import alpha_from_tokens_per_step
 
-__all__ = ["Curve", "Estimate", "Prediction", "predict"]
+__all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
 
 NO_ERROR_BAR = "no error bar yet"
+
+ROUNDING = 1e-12
+"""Where α = c a speedup is 1 but for rounding, and that is not faster."""
+
+NEAR_BEST = 1.02
+"""The smallest γ within 2% of the best is recommended: it costs the least arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class Prediction:
     """What speculation does to one endpoint. Times in seconds, None where unknown.
 
     `best_gamma` is the fastest γ up to the scenario's `max_gamma`; `recommended_gamma` the
-    smallest within 2% of it; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000.
+    smallest within 2% of it, 0 only where no γ ≥ 1 is faster than plain decoding;
+    `optimal_gamma` and `crossover_gamma` search up to γ = 10,000.
     """
 
     scenario: Scenario
@@ -141,12 +148,19 @@ def predict(scenario: Scenario) -> Prediction:
         step_cost=float(curve.step_cost[gamma]),
         curve=curve,
         best_gamma=best,
-        recommended_gamma=int(np.argmax(considered >= considered[best] / 1.02)),
+        recommended_gamma=near_best(considered),
         optimal_gamma=_optimal(halves),
         crossover_gamma=_crossover(halves),
         **_time_and_money(scenario, speedup),
         notes=_notes(scenario, halves),
     )
+
+
+def near_best(speedups: FloatArray) -> int:
+    """The smallest γ that is within 2% of the best and itself faster than 1×; 0 if none is."""
+    best = float(np.max(speedups))
+    good = (speedups >= best / NEAR_BEST) & (speedups > 1.0 + ROUNDING)
+    return int(np.argmax(good))
 
 
 def _curve(scenario: Scenario, halves: Halves) -> Curve:
@@ -219,13 +233,13 @@ def _time_and_money(s: Scenario, speedup: Estimate) -> dict[str, Any]:
         "tpot_plain": plain,
         "tpot": tpot,
         "usd_plain": usd_at(s, plain, speculative=False),
-        "usd": _scaled(tpot, lambda seconds: usd_at(s, seconds, speculative=True)),
+        "usd": _scaled(tpot, lambda seconds: usd_at(s, seconds, speculative=s.gamma > 0)),
     }
 
 
 def usd_at(scenario: Scenario, tpot: float, *, speculative: bool) -> float:
     """USD per million output tokens at a TPOT in seconds; the draft's GPUs are billed with it."""
-    gpus = scenario.tensor_parallel + (scenario.draft_gpus if speculative and scenario.gamma else 0)
+    gpus = scenario.tensor_parallel + (scenario.draft_gpus if speculative else 0)
     price = scenario.usd_per_hour or 0.0
     return float(usd_per_million_tokens(tpot, batch=scenario.batch, gpus=gpus, usd_per_hour=price))
 

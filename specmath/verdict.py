@@ -12,13 +12,12 @@ from specmath.acceptance import IidAcceptance
 from specmath.candidates import Outcome
 from specmath.checks import FloatArray
 from specmath.halves import Halves, ends
-from specmath.predict import Prediction
+from specmath.predict import Prediction, near_best
 from specmath.theorems import alpha_from_tokens_per_step
 from specmath.wording import change, faster, ratio, significant, usd
 
 __all__ = [
     "MEASURE_COMMANDS",
-    "NEAR_BEST",
     "WORTH_CHANGING",
     "Action",
     "Decision",
@@ -31,9 +30,6 @@ Action = Literal["use", "lower", "raise", "skip", "measure"]
 
 WORTH_CHANGING = 1.03
 """γ is worth changing for more than 3%."""
-
-NEAR_BEST = 1.02
-"""The smallest γ within 2% of the best is recommended: it costs the least arithmetic."""
 
 MEASURE_COMMANDS = {
     "vLLM": "curl -s http://localhost:8000/metrics | grep spec_decode",
@@ -74,15 +70,11 @@ def decide(speedups: FloatArray, gamma: int, max_gamma: int) -> Decision:
     Skip if no γ ≥ 1 exceeds 1. Otherwise move to the smallest γ within 2% of the best if that
     gains more than 3%, or if the γ in use does not pay at all. Otherwise use.
     """
-    considered = np.asarray(speedups)[1 : max_gamma + 1]
-    best = float(considered.max())
-    if best <= 1.0:
+    target = near_best(speedups[: max_gamma + 1])
+    if target == 0:
         return Decision("skip", 0)
-    # The smallest γ that is both near the best and itself faster than plain decoding.
-    good = (considered >= best / NEAR_BEST) & (considered > 1.0)
-    target = 1 + int(np.argmax(good))
     current = float(speedups[gamma])
-    gains = considered[target - 1] > WORTH_CHANGING * current
+    gains = speedups[target] > WORTH_CHANGING * current
     if target != gamma and (gains or current <= 1.0):
         return Decision("lower" if target < gamma else "raise", target)
     return Decision("use", gamma)
@@ -144,7 +136,7 @@ def _at(decision: Decision) -> str:
 def _use(p: Prediction, d: Decision) -> Verdict:
     gained = float(p.curve.walltime_improvement[d.gamma])
     reason = _per_step(p, d.gamma)
-    if p.best_gamma != d.gamma:
+    if p.curve.walltime_improvement[p.best_gamma] > gained:
         reason += f" The best γ is {p.best_gamma}, with too little gain to move."
     headline = f"Turn it on at γ={d.gamma}: {faster(gained)}."
     return Verdict("use", d.gamma, gained, headline, reason, _holds(p, d.gamma))

@@ -13,9 +13,10 @@ def significant(value: float | None, digits: int = 3) -> str:
         return UNKNOWN
     if value == 0:
         return "0"
-    if not 1e-4 <= abs(value) < 1e7:
+    if not 1e-2 <= abs(value) < 1e7:
         return f"{value:.{digits}g}"
-    places = max(0, digits - len(f"{abs(value):.0f}")) if abs(value) >= 1 else digits
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    places = max(0, digits - 1 - exponent) if exponent >= 0 else digits
     return f"{value:,.{places}f}"
 
 
@@ -25,9 +26,14 @@ def ratio(value: float | None) -> str:
 
 
 def faster(speedup: float) -> str:
-    """2.22 → "2.22× faster"; below 1 → "17% slower"; "no change" within 0.05%."""
+    """2.22 → "2.22× faster"; below 1 → "17% slower"; "no change" within 0.05%.
+
+    Below 1.01 a ratio to two decimals would hide the gain: "0.4% faster".
+    """
     if abs(speedup - 1) < 5e-4:
         return "no change"
+    if 1 < speedup < 1.01:
+        return f"{_percent(speedup - 1)}% faster"
     return f"{ratio(speedup)} faster" if speedup > 1 else f"{_percent(1 - speedup)}% slower"
 
 
