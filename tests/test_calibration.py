@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import tomllib
 from collections import Counter
@@ -137,6 +138,83 @@ def test_a_calibrated_gpu_treated_as_unknown(rows, fits):
         general = median_fit([fit for other, fit in fits.items() if other != gpu], rows)
         own = [r for r in rows if r.gpu == gpu and not r.operators.model.is_moe]
         assert score(own, predict(own, lambda row, c=general: c)).step_error <= 0.25, gpu
+
+
+# ---- models that no fit and no choice in the model ever saw
+
+
+def _qwen3(layers, hidden, heads, kv_heads, **rest):
+    """Sizes from the models' published config.json."""
+    config = {
+        "architectures": ["Qwen3MoeForCausalLM" if "num_experts" in rest else "Qwen3ForCausalLM"],
+        "model_type": "qwen3_moe" if "num_experts" in rest else "qwen3",
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "tie_word_embeddings": False,
+    }
+    return models.from_config(config | rest)
+
+
+UNSEEN = {
+    "Qwen3-32B": _qwen3(64, 5120, 64, 8, intermediate_size=25600),
+    "Qwen3-235B-A22B": _qwen3(
+        94,
+        4096,
+        64,
+        4,
+        intermediate_size=12288,
+        num_experts=128,
+        num_experts_per_tok=8,
+        moe_intermediate_size=1536,
+    ),
+    "DeepSeek-V3": models.find("DeepSeek-V3"),
+}
+
+
+def unseen_errors(name):
+    lines = (TABLE.parent / "unseen_models.csv").read_text(encoding="utf-8").splitlines()
+    found = []
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        if row["model"] == name:
+            seconds = step_seconds(
+                UNSEEN[name],
+                row["gpu"],
+                batch=int(row["batch"]),
+                tokens_per_sequence=1,
+                context_tokens=int(row["context"]),
+                tensor_parallel=int(row["tp"]),
+                weight_dtype=row["dtype"],
+            )
+            found.append(1e3 * float(seconds) / float(row["step_ms"]) - 1)
+    return np.array(found)
+
+
+def test_an_unseen_dense_model_on_four_gpus_and_in_fp8():
+    errors = unseen_errors("Qwen3-32B")
+    assert len(errors) == 48
+    assert np.abs(errors).mean() <= 0.03
+    assert np.abs(errors).max() <= 0.1
+
+
+def test_an_unseen_mixture():
+    """Its all-reduces are counted here and not in the source: most of the miss at batch 1."""
+    errors = unseen_errors("Qwen3-235B-A22B")
+    assert np.abs(errors).mean() <= 0.1
+    assert np.abs(errors).max() <= 0.25
+
+
+def test_latent_attention_with_fp8_experts_is_a_known_miss():
+    """DeepSeek-V3 on 8 H200: 38% too fast at batch 1, 2% at batch 128, 23% in the mean.
+
+    Nothing like it is in the reference (no MLA, and fp8 experts of that GPU are excluded from it).
+    """
+    errors = unseen_errors("DeepSeek-V3")
+    assert errors.min() == pytest.approx(-0.39, abs=0.04)
+    assert np.abs(errors).mean() == pytest.approx(0.23, abs=0.04)
 
 
 # ---- the stored coefficients
