@@ -28,94 +28,114 @@ INK = "#111827"
 MARKER = {"size": 12, "line": {"width": 2, "color": "white"}}
 
 
-def _figure(x_title: str, y_title: str, **layout: Any) -> go.Figure:
-    """An empty figure with units on its axes and the legend off the data."""
+Trace = dict[str, Any]
+
+
+def _figure(
+    x_title: str, y_title: str, traces: Sequence[Trace], *, plain: bool = False, **layout: Any
+) -> go.Figure:
+    """A figure with units on its axes and the legend off the data; `plain` marks y = 1.
+
+    Everything is handed over as dicts at once: adding pieces to a figure validates it each time.
+    """
+    base = {
+        "xaxis": {"title": {"text": x_title}, "zeroline": False},
+        "yaxis": {"title": {"text": y_title}, "zeroline": False},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
+        "margin": {"l": 55, "r": 15, "t": 35, "b": 45},
+        "hovermode": "x unified",
+    }
     return go.Figure(
-        layout={
-            "xaxis": {"title": {"text": x_title}, "zeroline": False},
-            "yaxis": {"title": {"text": y_title}, "zeroline": False},
-            "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
-            "margin": {"l": 55, "r": 15, "t": 35, "b": 45},
-            "hovermode": "x unified",
-        }
-        | layout
+        {"data": list(traces), "layout": base | (PLAIN_LINE if plain else {}) | layout}
     )
 
 
-def _line(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> go.Scatter:
+PLAIN_LINE: dict[str, Any] = {
+    "shapes": [
+        {
+            "type": "line",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": 1,
+            "y1": 1,
+            "line": {"color": PLAIN, "dash": "dash", "width": 1.5},
+        }
+    ],
+    "annotations": [
+        {
+            "text": "plain decoding",
+            "xref": "paper",
+            "x": 1,
+            "y": 1,
+            "xanchor": "right",
+            "yanchor": "top",
+            "showarrow": False,
+            "font": {"color": PLAIN},
+        }
+    ],
+}
+
+
+def _line(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> Trace:
     line = {"color": color, "dash": dash, "width": 2.5}
-    return go.Scatter(x=x, y=y, name=name, mode="lines+markers", line=line, **more)
+    base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "lines+markers", "line": line}
+    return base | more
 
 
 def _mark(
     x: float, y: float, name: str, color: str, symbol: str, where: str = "top center"
-) -> go.Scatter:
+) -> Trace:
     """One marked point with its name beside it, so that the legend need not hold it."""
-    return go.Scatter(
-        x=[x],
-        y=[y],
-        name=name,
-        text=[name],
-        mode="markers+text",
-        textposition=where,
-        textfont={"color": color},
-        cliponaxis=False,
-        marker=MARKER | {"color": color, "symbol": symbol},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    return {
+        "type": "scatter",
+        "x": [x],
+        "y": [y],
+        "name": name,
+        "text": [name],
+        "mode": "markers+text",
+        "textposition": where,
+        "textfont": {"color": color},
+        "cliponaxis": False,
+        "marker": MARKER | {"color": color, "symbol": symbol},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
-def _plain_line(figure: go.Figure, text: str = "plain decoding") -> None:
-    line = {"color": PLAIN, "dash": "dash", "width": 1.5}
-    note = {"color": PLAIN}
-    figure.add_hline(
-        y=1,
-        line=line,
-        annotation_text=text,
-        annotation_font=note,
-        annotation_position="bottom right",
-    )
-
-
-def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> go.Scatter:
-    return go.Scatter(
-        x=np.concatenate((x, x[::-1])),
-        y=np.concatenate((high, low[::-1])),
-        name=name,
-        fill="toself",
-        fillcolor=shade(color, 0.18),
-        line={"width": 0},
-        hoverinfo="skip",
-    )
+def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> Trace:
+    return {
+        "type": "scatter",
+        "x": np.concatenate((x, x[::-1])),
+        "y": np.concatenate((high, low[::-1])),
+        "name": name,
+        "fill": "toself",
+        "fillcolor": shade(color, 0.18),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
 
 
 def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     """Speedup and arithmetic per token over γ, with the best, the current and the crossover γ."""
     curve, gamma = prediction.curve, prediction.scenario.gamma
-    figure = _figure("Drafted tokens a step, γ", "× plain decoding")
-    if curve.low is not None and curve.high is not None:
-        figure.add_trace(
-            _band(curve.gamma, curve.low, curve.high, "Speedup, range of the unknown", SPECULATION)
-        )
-    hover = "%{y:.2f}×"
-    figure.add_trace(
-        _line(curve.gamma, curve.walltime_improvement, "Speedup", SPECULATION, hovertemplate=hover)
-    )
-    work = curve.operations_increase
-    figure.add_trace(
-        _line(curve.gamma, work, "Arithmetic per token", COST, "dot", hovertemplate=hover)
-    )
-    _plain_line(figure)
-    speed = curve.walltime_improvement
+    speed, work = curve.walltime_improvement, curve.operations_increase
     best, crossing = prediction.best_gamma, prediction.crossover_gamma
-    yours = _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right")
-    figure.add_trace(yours)
-    figure.add_trace(_mark(best, speed[best], f"best γ={best}", SPECULATION, "star"))
+    hover = {"hovertemplate": "%{y:.2f}×"}
+    traces = []
+    if curve.low is not None and curve.high is not None:
+        name = "Speedup, range of the unknown"
+        traces.append(_band(curve.gamma, curve.low, curve.high, name, SPECULATION))
+    traces += [
+        _line(curve.gamma, speed, "Speedup", SPECULATION, **hover),
+        _line(curve.gamma, work, "Arithmetic per token", COST, "dot", **hover),
+        _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right"),
+        _mark(best, speed[best], f"best γ={best}", SPECULATION, "star"),
+    ]
     if 0 < crossing <= curve.gamma[-1]:
         name = f"crossover γ={crossing}"
-        figure.add_trace(_mark(crossing, work[crossing], name, LOSS, "x", "bottom right"))
-    return figure
+        traces.append(_mark(crossing, work[crossing], name, LOSS, "x", "bottom right"))
+    return _figure("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
 
 
 def _ratio_scale() -> dict[str, Any]:
@@ -139,38 +159,37 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
     gammas = np.unique(np.array(table.column("gamma").values, dtype=int))
     grid = np.array(table.column("walltime_improvement").values, dtype=float)
     grid = grid.reshape(len(alphas), len(gammas))
-    figure = _figure("Drafted tokens a step, γ", "Acceptance α", hovermode="closest")
-    figure.add_trace(
-        go.Heatmap(
-            x=gammas,
-            y=alphas,
-            z=np.log2(grid),
-            customdata=grid,
-            hovertemplate="α=%{y:.2f}, γ=%{x}: %{customdata:.2f}×<extra></extra>",
-            **_ratio_scale(),
-        )
-    )
-    best = gammas[np.argmax(grid, axis=1)]
-    figure.add_trace(
-        go.Scatter(
-            x=best,
-            y=alphas,
-            name="Best γ at each α",
-            mode="lines",
-            line={"color": INK, "width": 2},
-            hoverinfo="skip",
-        )
-    )
-    mark = _mark(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond")
-    figure.add_trace(mark)
-    return figure
+    hover = "α=%{y:.2f}, γ=%{x}: %{customdata:.2f}×<extra></extra>"
+    traces = [
+        _heat(gammas, alphas, grid, hover),
+        {
+            "type": "scatter",
+            "x": gammas[np.argmax(grid, axis=1)],
+            "y": alphas,
+            "name": "Best γ at each α",
+            "mode": "lines",
+            "line": {"color": INK, "width": 2},
+            "hoverinfo": "skip",
+        },
+        _mark(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond"),
+    ]
+    return _figure("Drafted tokens a step, γ", "Acceptance α", traces, hovermode="closest")
+
+
+def _heat(x: np.ndarray, y: np.ndarray, speedup: np.ndarray, hover: str) -> Trace:
+    return {
+        "type": "heatmap",
+        "x": x,
+        "y": y,
+        "z": np.log2(speedup),
+        "customdata": speedup,
+        "hovertemplate": hover,
+    } | _ratio_scale()
 
 
 def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
     """Speedup over the draft's cost c: at the best γ of each c, and at the γ in use."""
-    gamma = prediction.scenario.gamma
     c, best = table.column("c").values, table.column("best_gamma").values
-    figure = _figure("Draft cost c (draft forward ÷ target forward)", "Speedup ×")
     at_best = _line(
         c,
         table.column("best_speedup").values,
@@ -178,14 +197,14 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
         SPECULATION,
         text=[f"{g}" for g in best],
         textposition="top center",
+        mode="lines+markers+text",
         hovertemplate="%{y:.2f}× at γ=%{text}",
     )
-    figure.add_trace(at_best.update(mode="lines+markers+text"))
     here = table.column("speedup_at_gamma").values
-    name = f"At γ={gamma}"
-    figure.add_trace(_line(c, here, name, PLAIN, "dash", hovertemplate="%{y:.2f}×"))
-    _plain_line(figure)
-    return figure
+    name = f"At γ={prediction.scenario.gamma}"
+    own = _line(c, here, name, PLAIN, "dash", hovertemplate="%{y:.2f}×")
+    x_title = "Draft cost c (draft forward ÷ target forward)"
+    return _figure(x_title, "Speedup ×", [at_best, own], plain=True)
 
 
 def drafts_plane(
@@ -195,67 +214,63 @@ def drafts_plane(
 
     `best` has shape (len(cs), len(alphas)).
     """
-    figure = _figure("Acceptance α", "Draft cost c", hovermode="closest")
-    figure.add_trace(
-        go.Heatmap(
-            x=alphas,
-            y=cs,
-            z=np.log2(best),
-            customdata=best,
-            hovertemplate="α=%{x:.2f}, c=%{y:.3f}: %{customdata:.2f}× at its best γ<extra></extra>",
-            **_ratio_scale(),
-        )
-    )
-    figure.add_trace(
-        go.Contour(
-            x=alphas,
-            y=cs,
-            z=best,
-            contours={"start": 1.5, "end": 8, "size": 0.5, "coloring": "none", "showlabels": True},
-            line={"width": 1, "color": INK},
-            hoverinfo="skip",
-            showscale=False,
-        )
-    )
+    hover = "α=%{x:.2f}, c=%{y:.3f}: %{customdata:.2f}× at its best γ<extra></extra>"
+    contours = {"start": 1.5, "end": 5, "size": 0.5, "coloring": "none", "showlabels": True}
     break_even = min(float(alphas[-1]), float(cs[-1]))
-    figure.add_trace(
-        go.Scatter(
-            x=[0, break_even],
-            y=[0, break_even],
-            name="α = c: to its left nothing pays",
-            mode="lines",
-            line={"color": LOSS, "dash": "dash", "width": 2},
-            hoverinfo="skip",
-        )
-    )
-    names = [
+    traces = [
+        _heat(alphas, cs, best, hover),
+        {
+            "type": "contour",
+            "x": alphas,
+            "y": cs,
+            "z": best,
+            "contours": contours,
+            "line": {"width": 1, "color": INK},
+            "hoverinfo": "skip",
+            "showscale": False,
+            "showlegend": False,
+        },
+        {
+            "type": "scatter",
+            "x": [0, break_even],
+            "y": [0, break_even],
+            "name": "α = c: to its left nothing pays",
+            "mode": "lines",
+            "line": {"color": LOSS, "dash": "dash", "width": 2},
+            "hoverinfo": "skip",
+        },
+        _candidates(outcomes),
+    ]
+    return _figure("Acceptance α", "Draft cost c", traces, hovermode="closest")
+
+
+def _candidates(outcomes: Sequence[Outcome]) -> Trace:
+    labels = [
         f"{o.candidate.draft}: {ratio(o.best_speedup)} at γ={o.best_gamma}"
         + (f", measured {ratio(o.candidate.measured_speedup)}" if o.miss is not None else "")
         for o in outcomes
     ]
-    figure.add_trace(
-        go.Scatter(
-            x=[o.candidate.alpha for o in outcomes],
-            y=[o.candidate.c for o in outcomes],
-            text=[o.candidate.draft for o in outcomes],
-            customdata=names,
-            name="Candidates",
-            mode="markers+text",
-            textposition="top center",
-            textfont={"color": INK, "size": 13},
-            marker=MARKER | {"color": INK, "symbol": "circle"},
-            hovertemplate="%{customdata}<extra></extra>",
-        )
-    )
-    return figure
+    return {
+        "type": "scatter",
+        "x": [o.candidate.alpha for o in outcomes],
+        "y": [o.candidate.c for o in outcomes],
+        "text": [o.candidate.draft for o in outcomes],
+        "customdata": labels,
+        "name": "Candidates",
+        "mode": "markers+text",
+        "textposition": "top center",
+        "textfont": {"color": INK, "size": 13},
+        "marker": MARKER | {"color": INK, "symbol": "circle"},
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
 
 
 def cost_over_gamma(curves: Sequence[tuple[str, np.ndarray]], gamma: int) -> go.Figure:
     """Cost per token against plain decoding over γ, one curve a regime; γ in use marked."""
-    figure = _figure("Drafted tokens a step, γ", "Cost per token, × plain decoding")
+    traces = []
     for (name, cost), dash in zip(curves, ("dot", "solid", "dash"), strict=True):
-        line = _line(np.arange(len(cost)), cost, name, COST, dash, hovertemplate="%{y:.2f}×")
-        figure.add_trace(line)
-        figure.add_trace(_mark(gamma, cost[gamma], "", COST, "diamond"))
-    _plain_line(figure)
-    return figure
+        gammas = np.arange(len(cost))
+        traces.append(_line(gammas, cost, name, COST, dash, hovertemplate="%{y:.2f}×"))
+        traces.append(_mark(gamma, cost[gamma], "", COST, "diamond"))
+    y_title = "Cost per token, × plain decoding"
+    return _figure("Drafted tokens a step, γ", y_title, traces, plain=True)

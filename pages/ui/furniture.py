@@ -1,6 +1,7 @@
 """What every page is built from: the answer, the numbers, the chart, the table, the next page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -34,6 +35,14 @@ MIMES = {
 def safe(text: str) -> str:
     """Text for markdown: a dollar sign is money, not mathematics."""
     return text.replace("$", r"\$")
+
+
+@contextmanager
+def drawer(label: str, icon: str, key: str) -> Iterator[bool]:
+    """A closed expander that is only filled once it is opened: a page stays quick without it."""
+    box = st.expander(label, icon=f":material/{icon}:", key=f"drawer_{key}", on_change="rerun")
+    with box:
+        yield bool(box.open)
 
 
 def answer(found: Verdict) -> None:
@@ -80,9 +89,9 @@ def numbers(prediction: Prediction) -> None:
         "Arithmetic per token": work,
     }
     lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
-    # A number and its unit, or its word, stay on one line.
+    # A number and its unit stay on one line.
     lines += [
-        f"| {name} | {' | '.join(cell.replace(' ', NBSP) for cell in cells)} |"
+        f"| {name} | {' | '.join(cells)} |".replace(" ms", f"{NBSP}ms")
         for name, cells in rows.items()
     ]
     st.markdown(safe("\n".join(lines)))
@@ -119,18 +128,19 @@ def chart(figure: go.Figure, title: str, sentence: str, *, height: int = 380) ->
 
 def table(shown: Table) -> None:
     """The table behind the chart, and its downloads."""
-    with st.expander(f"Table: {shown.title}", icon=":material/table:"):
-        st.dataframe(
-            pd.DataFrame(shown.rows()),
-            hide_index=True,
-            column_config={
-                c.name: st.column_config.Column(
-                    f"{c.label} ({c.unit})" if c.unit else c.label, help=c.definition
-                )
-                for c in shown.columns
-            },
-        )
-        downloads(shown)
+    with drawer(f"Table: {shown.title}", "table", f"table_{shown.name}") as opened:
+        if opened:
+            st.dataframe(
+                pd.DataFrame(shown.rows()),
+                hide_index=True,
+                column_config={
+                    c.name: st.column_config.Column(
+                        f"{c.label} ({c.unit})" if c.unit else c.label, help=c.definition
+                    )
+                    for c in shown.columns
+                },
+            )
+            downloads(shown)
 
 
 def plain_table(shown: Table) -> None:
@@ -140,8 +150,7 @@ def plain_table(shown: Table) -> None:
     lines = [f"| {' | '.join(heads)} |", "|" + "".join(aligned)]
     for row in range(len(shown)):
         cells = (
-            (cell_text(c.values[row], c.format) or "none").replace(" ", NBSP).replace("-", "‑")
-            for c in shown.columns
+            (cell_text(c.values[row], c.format) or "none").replace(" ", NBSP) for c in shown.columns
         )
         lines.append(f"| {' | '.join(cells)} |")
     st.markdown(safe("\n".join(lines)))

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.ui.furniture import safe
+from pages.ui.furniture import drawer, safe
 from specmath.guidance import checklist, planning_ranges, rules
 from specmath.predict import Prediction
 from specmath.wording import ratio
@@ -25,7 +25,9 @@ def show_checklist(prediction: Prediction) -> None:
 
 def show_rules(prediction: Prediction) -> None:
     """Use and skip rules, with their reasons and whether they hold here."""
-    with st.expander("When to use it and when to skip it", icon=":material/rule:"):
+    with drawer("When to use it and when to skip it", "rule", "rules") as opened:
+        if not opened:
+            return
         lines = ["| | When | Because | Here |", "|---|---|---|---|"]
         for rule in rules(prediction):
             here = f"{HOLDS[rule.state]} ({rule.here})"
@@ -35,9 +37,10 @@ def show_rules(prediction: Prediction) -> None:
 
 def show_planning_ranges(prediction: Prediction) -> None:
     """Ranges in circulation beside the formula; contradictions shown."""
-    with st.expander(
-        "Planning ranges in circulation, beside the formula", icon=":material/fact_check:"
-    ):
+    title = "Planning ranges in circulation, beside the formula"
+    with drawer(title, "fact_check", "ranges") as opened:
+        if not opened:
+            return
         st.caption(
             "These ranges are passed on among practitioners without a published source: planning "
             "ranges, not measured. The formula is Theorem 3.8 (or 3.11 where compute-bound)."

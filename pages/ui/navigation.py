@@ -1,6 +1,7 @@
 """The pages by section; the question that a page answers is its title."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -29,22 +30,26 @@ PAGES = (
 )
 
 
-def _streamlit_page(page: Page) -> StreamlitPage:
-    # url_path equals the stem: the address of a first deep link is then this page's own.
-    return st.Page(
-        f"pages/{page.stem}.py",
-        title=page.question,
-        icon=f":material/{page.icon}:",
-        url_path=page.stem,
-        default=page.stem == "what_if",
-    )
+FIRST = PAGES[0]
+
+
+def _streamlit_page(page: Page, **address: Any) -> StreamlitPage:
+    icon = f":material/{page.icon}:"
+    return st.Page(f"pages/{page.stem}.py", title=page.question, icon=icon, **address)
 
 
 def sections() -> dict[str, list[StreamlitPage]]:
-    """The navigation: section → its pages."""
-    found: dict[str, list[StreamlitPage]] = {}
-    for page in PAGES:
-        found.setdefault(page.section, []).append(_streamlit_page(page))
+    """The navigation: section → its pages.
+
+    `url_path` equals the stem: the address of a first deep link is then the page's own. The first
+    page lives at the bare address, so its stem is a second, hidden way to it.
+    """
+    found = {FIRST.section: [_streamlit_page(FIRST, url_path="start", default=True)]}
+    for page in PAGES[1:]:
+        found.setdefault(page.section, []).append(_streamlit_page(page, url_path=page.stem))
+    found[FIRST.section].append(
+        _streamlit_page(FIRST, url_path=FIRST.stem, visibility="hidden")
+    )
     return found
 
 

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from pages.ui.furniture import drawer
 from pages.ui.state import adopt, forget, is_example, raw, rebuild, scenario
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
@@ -116,28 +117,28 @@ def _take_cost(key: str, gamma: int) -> None:
     forget("sigma")
 
 
+SIDEBAR = (
+    ("Hardware", "memory",
+     ("batch", "tensor_parallel", "draft_gpus", "target_billions", "draft_billions")),
+    ("Money", "payments", ("usd_per_hour", "demand_tokens_per_second")),
+    ("Traffic", "forum",
+     ("acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms")),
+    ("Step details", "build", ("overhead", "c_hat", "max_gamma")),
+)  # fmt: skip
+
+
 def sidebar() -> None:
-    """Hardware, money, traffic and the scenario file, each in a closed expander."""
+    """Hardware, money, traffic and the scenario file, each in a closed drawer."""
     with st.sidebar:
-        fields(
-            st.expander("Hardware", icon=":material/memory:"),
-            "batch", "tensor_parallel", "draft_gpus", "target_billions", "draft_billions",
-        )  # fmt: skip
-        fields(
-            st.expander("Money", icon=":material/payments:"),
-            "usd_per_hour", "demand_tokens_per_second",
-        )  # fmt: skip
-        fields(
-            st.expander("Traffic", icon=":material/forum:"),
-            "acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms",
-        )  # fmt: skip
-        fields(
-            st.expander("Step details", icon=":material/build:"), "overhead", "c_hat", "max_gamma"
-        )
-        with st.expander("Save, open, share", icon=":material/save:"):
-            text("label")
-            _file()
-            _link()
+        for label, icon, names in SIDEBAR:
+            with drawer(label, icon, label) as opened:
+                if opened:
+                    fields(*names)
+        with drawer("Save, open, share", "save", "file") as opened:
+            if opened:
+                text("label")
+                _file()
+                _link()
 
 
 def _file() -> None:

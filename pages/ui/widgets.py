@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.state import PREFIX, raw, set_raw
 from specmath.fields import FieldSpec
@@ -110,8 +109,7 @@ def text(name: str, *, area: bool = False) -> None:
     )
 
 
-def fields(container: DeltaGenerator, *names: str) -> None:
+def fields(*names: str) -> None:
     """The plain widgets of several fields, one below the other."""
-    with container:
-        for name in names:
-            choice(name) if SPECS[name].choices else number(name)
+    for name in names:
+        choice(name) if SPECS[name].choices else number(name)
