@@ -47,9 +47,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
     found = {FIRST.section: [_streamlit_page(FIRST, url_path="start", default=True)]}
     for page in PAGES[1:]:
         found.setdefault(page.section, []).append(_streamlit_page(page, url_path=page.stem))
-    found[FIRST.section].append(
-        _streamlit_page(FIRST, url_path=FIRST.stem, visibility="hidden")
-    )
+    found[FIRST.section].append(_streamlit_page(FIRST, url_path=FIRST.stem, visibility="hidden"))
     return found
 
 
