@@ -46,6 +46,7 @@ class FieldSpec:
     choices: tuple[Choice, ...] = ()
     example: str = ""
     max_length: int | None = None
+    listed: bool = False
 
     @property
     def column(self) -> str:
@@ -65,7 +66,9 @@ class FieldSpec:
         if self.choices:
             return "one of " + ", ".join(c.value for c in self.choices)
         if self.max_length is not None:
-            return f"at most {self.max_length} characters or entries"
+            if self.listed:
+                return f"a list of at most {self.max_length} entries"
+            return f"text of at most {self.max_length} characters"
         kind = "a whole number" if self.whole else "a finite number"
         return f"{kind} >= {self.low:.12g} and <= {self.high:.12g}"
 
@@ -103,7 +106,8 @@ def choice(default: Any, label: str, help: str, group: str, choices: tuple[Choic
 def text(default: Any, label: str, help: str, group: str, *, max_length: int, **more: Any) -> Any:
     """A field of text or a list of at most `max_length` entries; its record checks the rest."""
     spec = {"label": label, "unit": "", "help": help, "group": group, "max_length": max_length}
-    return _field(default, spec | more, max_length=max_length)
+    listed = isinstance(default, tuple)
+    return _field(default, spec | {"listed": listed} | more, max_length=max_length)
 
 
 def spec_of(name: str, info: FieldInfo) -> FieldSpec:

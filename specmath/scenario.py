@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from specmath.acceptance import IidAcceptance, MixtureAcceptance, PerPositionAcceptance
 from specmath.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
@@ -209,6 +209,10 @@ class Scenario(BaseModel):
         if not isinstance(data, dict):
             return data
         values = {k: None if v == UNKNOWN and _optional(k) else v for k, v in data.items()}
+        for name, value in values.items():
+            # Python counts True as 1; a file that says `gamma = true` is a mistake.
+            if isinstance(value, bool) and name in SPECS:
+                raise ValueError(f"{name} must be {SPECS[name].bounds}, got {value}")
         for name, read in (("rates", _read_rates), ("mixture", _read_mixture)):
             if isinstance(values.get(name), str):
                 values[name] = read(values)
@@ -220,10 +224,17 @@ class Scenario(BaseModel):
                 values[form] = given[0]
         for form, cited in CITED_RANGES.items():
             if values.get(form) == "range":
-                values = {**cited, **{k: v for k, v in values.items() if v is not None}}
+                values |= {k: v for k, v in cited.items() if values.get(k) is None}
         if values.get("acceptance_form") in MEASURED_AT and values.get("measured_gamma") is None:
             values["measured_gamma"] = values.get("gamma") or None
         return values
+
+    @field_validator("label")
+    @classmethod
+    def _one_line(cls, label: str) -> str:
+        if not label.isprintable():
+            raise ValueError(f"must be one line of printable characters, got {label!r}")
+        return label
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -235,8 +246,6 @@ class Scenario(BaseModel):
                 raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
         _check_measured(self)
         _check_lists(self)
-        if not self.label.isprintable():
-            raise ValueError(f"label must be one line of printable characters, got {self.label!r}")
         return self
 
 

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 from specmath.checks import InputError
 from specmath.export import neutralise
 from specmath.fields import UNKNOWN
-from specmath.forms import HALVES
+from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, HALVES
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 
 __all__ = [
@@ -42,17 +42,24 @@ def _sentence(detail: ErrorDetails) -> str:
     if not detail["loc"]:  # raised by the record itself, already a sentence
         return detail["msg"].removeprefix("Value error, ")
     name = str(detail["loc"][0])
+    if len(detail["loc"]) > 1:
+        of = "a share and an α" if name == "mixture" else "a finite number >= 0 and <= 1"
+        entry = int(detail["loc"][1]) + 1
+        return f"{name}: entry {entry} must be {of}, got {_short(detail['input'])}"
     if detail["type"] == "extra_forbidden":
         return unknown_name("field", name)
     if detail["type"] == "missing":
         return f"{name} must be given ({SPECS[name].bounds})"
     if detail["type"] == "value_error":
-        return f"{name}: {detail['msg'].removeprefix('Value error, ')}"
+        return f"{name} {detail['msg'].removeprefix('Value error, ')}"
     return f"{name} must be {SPECS[name].bounds}, got {_short(detail['input'])}"
 
 
 def _short(value: object) -> str:
-    shown = str(value)
+    try:
+        shown = str(value)
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
+        shown = "a number of thousands of digits"
     return shown if len(shown) <= 60 else f"{shown[:57]}…"
 
 
@@ -115,13 +122,30 @@ def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
         try:
             return Scenario(**_with_example_halves(values, notices)), notices
         except ValidationError as error:
-            at_fault = {str(d["loc"][0]) for d in error.errors() if d["loc"]} & set(values)
             notices += messages(error)
+            at_fault = _at_fault(values, error)
             if not at_fault:
                 break
             values = {name: value for name, value in values.items() if name not in at_fault}
     notices.append("the rest of the link makes no scenario; the example is shown instead")
     return EXAMPLE, notices
+
+
+def _at_fault(values: dict[str, str], error: ValidationError) -> set[str]:
+    """The parameters to leave out: those named, or else the smallest half that is to blame."""
+    named = {str(d["loc"][0]) for d in error.errors() if d["loc"]} & set(values)
+    if named:
+        return named
+    for names in (*HALVES.values(), frozenset().union(*HALVES.values())):
+        if names.isdisjoint(values):
+            continue
+        rest = {name: value for name, value in values.items() if name not in names}
+        try:
+            Scenario(**_with_example_halves(rest, []))
+        except ValidationError:
+            continue
+        return set(names & values.keys())
+    return set()
 
 
 def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str, Any]:
@@ -141,11 +165,19 @@ def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str
 def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     """The scenario with some fields given anew; a new form of a half replaces the old one's fields.
 
+    Fields of the form in use keep the form and its other fields (one end of a range alone), but
+    a new measurement counts as taken at the γ in use unless `measured_gamma` says otherwise.
     Raises InputError as `build` does.
     """
     kept = _changed(scenario)
-    for names in HALVES.values():
-        if not names.isdisjoint(changes):
+    halves = (("acceptance_form", ACCEPTANCE_FORMS), ("draft_form", DRAFT_FORMS))
+    for (form, forms), names in zip(halves, HALVES.values(), strict=True):
+        given, current = names & changes.keys(), getattr(scenario, form)
+        own = {*forms[current], "measured_gamma"}
+        if given <= own:
+            replaced = {"measured_gamma"} if given - {"measured_gamma"} else set()
+            kept = {form: current} | {n: v for n, v in kept.items() if n not in replaced}
+        else:
             kept = {name: value for name, value in kept.items() if name not in names}
     return build({**kept, **changes})
 
@@ -172,7 +204,9 @@ def from_toml(text: str) -> Scenario:
         )
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise InputError("not a TOML file: nested too deeply") from error
+    except ValueError as error:  # its syntax, or an integer too long for Python
         raise InputError(f"not a TOML file: {error}") from error
     for key in data:
         if key not in ("specmath", "scenario"):
@@ -214,7 +248,10 @@ def from_csv(text: str) -> list[Scenario]:
             f"a scenario table must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
         )
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    scenarios = [_from_row(number, row) for number, row in enumerate(reader, start=2)]
+    try:
+        scenarios = [_from_row(number, row) for number, row in enumerate(reader, start=2)]
+    except csv.Error as error:
+        raise InputError(f"not a CSV table: {error}") from error
     if not scenarios:
         raise InputError("a scenario table needs a header and at least one row, got none")
     return scenarios
