@@ -17,6 +17,7 @@ from specmath.views import regime_costs, regime_table  # noqa: E402
 prediction = predict(scenario())
 furniture.answer(verdict(prediction))
 st.markdown(furniture.safe(cost_sentence(prediction)))
+furniture.assumed(prediction)
 
 regimes = regime_table(prediction)
 furniture.plain_table(regimes)

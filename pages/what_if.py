@@ -27,6 +27,7 @@ outgrows = (
 left, right = st.columns([9, 10], gap="medium")
 with left:
     furniture.numbers(prediction)
+    furniture.assumed(prediction)
     furniture.notes(prediction.notes)
 with right:
     furniture.chart(

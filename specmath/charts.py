@@ -133,8 +133,8 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
         _mark(best, speed[best], f"best γ={best}", SPECULATION, "star"),
     ]
     if 0 < crossing <= curve.gamma[-1]:
-        name = f"crossover γ={crossing}"
-        traces.append(_mark(crossing, work[crossing], name, LOSS, "x", "bottom right"))
+        crossed = _mark(crossing, work[crossing], f"γ={crossing}", LOSS, "x", "bottom center")
+        traces.append(crossed | {"name": "Crossover", "showlegend": True})
     return _figure("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
 
 

@@ -14,10 +14,12 @@ from specmath.cost import usd_per_million_tokens
 from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
 from specmath.halves import SEARCH_LIMIT, Halves, acceptance_of, ends, step_cost_of, unknowns
-from specmath.scenario import Scenario
+from specmath.scenario import SPECS, Scenario
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
+
+_ASSUMABLE = ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour")
 
 NO_ERROR_BAR = "no error bar yet"
 
@@ -81,6 +83,13 @@ class Prediction:
     notes: tuple[str, ...]
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """The fields that count and that nobody gave: at their default, in words."""
+        s = self.scenario
+        at_default = (n for n in _ASSUMABLE if getattr(s, n) == Scenario.model_fields[n].default)
+        return tuple(f"{SPECS[n].label} {getattr(s, n):g}" for n in at_default)
+
+    @property
     def walltime_improvement(self) -> float:
         """The speedup at the scenario's γ, τ/s."""
         return self.speedup.value
@@ -111,6 +120,7 @@ class Prediction:
             "tpot_ms": ms,
             "usd_per_million_tokens_plain": self.usd_plain,
             "usd_per_million_tokens": None if self.usd is None else self.usd.value,
+            "assumed": list(self.assumed),
             "notes": list(self.notes),
         }
 

@@ -112,6 +112,13 @@ def choices_of_gamma(prediction: Prediction) -> None:
         column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
 
 
+def assumed(prediction: Prediction) -> None:
+    """The inputs that nobody gave, beside the numbers they make."""
+    if prediction.assumed:
+        listed = "; ".join(prediction.assumed)
+        st.caption(f":material/edit_note: Assumed until you give them: {safe(listed)}.")
+
+
 def notes(texts: Sequence[str]) -> None:
     """What the reader must know about how far the numbers can be trusted."""
     for text in texts:

@@ -18,14 +18,14 @@ __all__ = ["main"]
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: specmath predict --target-ms 40 --draft-ms 8 --gamma 4 --accepted-per-step 3",
+    epilog="\b\nExample: specmath predict --target-ms 40 --draft-ms 8 --gamma 4 --accepted-per-step 3",
 )
 @click.version_option(specmath.__version__, package_name="specmath")
 def cli() -> None:
     """What speculative decoding will do to your latency and your bill."""
 
 
-@cli.command("serve", epilog="Example: specmath serve --port 8600")
+@cli.command("serve", epilog="\b\nExample: specmath serve --port 8600")
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
 @click.option("--headless", is_flag=True, help="Do not open a browser.")
 def serve_command(port: int, headless: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -29,7 +30,11 @@ __all__ = [
 ]
 
 
-@click.command("predict", epilog="Example: specmath predict --alpha 0.8 --c 0.1 --gamma 4")
+MOST_ROWS = 10_000
+"""Of a sweep: beyond that it runs for minutes and nobody reads it."""
+
+
+@click.command("predict", epilog="\b\nExample: specmath predict --alpha 0.8 --c 0.1 --gamma 4")
 @scenario_options
 @format_option
 def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
@@ -40,14 +45,16 @@ def predict_command(style: str, scenario_file: str | None, **options: Any) -> No
     if style != "table":
         print_rows([row | {"answer": answer.sentence()}], style, one=True)
         return
-    notes = row.pop("notes")
+    notes, assumed = row.pop("notes"), row.pop("assumed")
     click.echo(f"{answer.sentence()}\n")
     print_rows([row], style, one=True)
+    if assumed:
+        click.echo(f"\nAssumed: {'; '.join(assumed)}")
     for note in notes:
         click.echo(f"\nNote: {note}")
 
 
-@click.command("gamma", epilog="Example: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
+@click.command("gamma", epilog="\b\nExample: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
 @scenario_options
 @format_option
 def gamma_command(style: str, scenario_file: str | None, **options: Any) -> None:
@@ -58,7 +65,7 @@ def gamma_command(style: str, scenario_file: str | None, **options: Any) -> None
         click.echo(f"\n{verdict(prediction).sentence()}")
 
 
-@click.command("crossover", epilog="Example: specmath crossover --c 0 --format csv")
+@click.command("crossover", epilog="\b\nExample: specmath crossover --c 0 --format csv")
 @click.option("--c", default="0", show_default=True, help=help_of(SPECS["c"]))
 @click.option("--c-hat", default="0", show_default=True, help=help_of(SPECS["c_hat"]))
 @format_option
@@ -69,21 +76,23 @@ def crossover_command(style: str, c: str, c_hat: str) -> None:
 
 
 def _values(name: str, text: str) -> list[str]:
-    """'0.1,0.2' or '0:1:0.1' (start:stop:step, both ends included)."""
+    """'0.1,0.2' or '0:1:0.1' (start:stop:step, from start to at most stop)."""
     parts = text.split(":")
     if len(parts) != 3:
         return [part.strip() for part in text.split(",") if part.strip()]
     try:
         start, stop, step = (float(part) for part in parts)
-        count = round((stop - start) / step)
+        count = math.floor((stop - start) / step + 1e-9)
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise InputError(f"{name} must be a list or start:stop:step, got {text!r}") from error
-    if not 0 <= count <= 10_000:
-        raise InputError(f"{name} must give 1 to 10001 values, got {text!r}")
+    if not 0 <= count < MOST_ROWS:
+        raise InputError(f"{name} must give 1 to {MOST_ROWS:,} values, got {text!r}")
     return [f"{start + i * step:.12g}" for i in range(count + 1)]
 
 
-@click.command("sweep", epilog="Example: specmath sweep --over alpha=0.5:0.9:0.1 --gamma 4 --c 0.1")
+@click.command(
+    "sweep", epilog="\b\nExample: specmath sweep --over alpha=0.5:0.9:0.1 --gamma 4 --c 0.1"
+)
 @click.option(
     "--over",
     multiple=True,
@@ -104,6 +113,9 @@ def sweep_command(
         # A number measured at one γ must not count as measured at each γ of the sweep.
         for field in (field for field in MEASURED_AT if options[field] is not None):
             raise InputError(f"--over gamma with {field} needs --measured-gamma, got nothing")
+    points = math.prod(len(axis) for axis in axes)
+    if points > MOST_ROWS:
+        raise InputError(f"--over must give 1 to {MOST_ROWS:,} rows, got {points:,}")
     rows = []
     for point in product(*axes):
         prediction = predict(read_scenario(scenario_file, options | dict(point)))
@@ -126,13 +138,15 @@ def _axis(item: str) -> list[tuple[str, str]]:
 
 def _numbers(prediction: Prediction) -> Row:
     """The numbers of a prediction and the verdict, without the long texts."""
-    row = {k: v for k, v in prediction.to_dict().items() if k not in ("notes", "error_bar")}
+    row = {
+        k: v for k, v in prediction.to_dict().items() if k not in ("notes", "assumed", "error_bar")
+    }
     return row | {"verdict": verdict(prediction).action}
 
 
 @click.command(
     "export",
-    epilog="Example: specmath export --alpha 0.8 --c 0.1 --gamma 4 --kind xlsx -o plan.xlsx",
+    epilog="\b\nExample: specmath export --alpha 0.8 --c 0.1 --gamma 4 --kind xlsx -o plan.xlsx",
 )
 @click.option(
     "--table", "name", type=click.Choice(list(TABLES)), default="gamma", show_default=True

@@ -28,7 +28,9 @@ def type_of(spec: FieldSpec) -> click.ParamType[Any] | None:
 def help_of(spec: FieldSpec) -> str:
     unit = f" [{spec.unit}]" if spec.unit else ""
     bounds = "" if spec.choices else f" {spec.bounds[0].upper()}{spec.bounds[1:]}"
-    return f"{spec.label}{unit}. {spec.help}{bounds}{', or unknown' if spec.unknown else ''}."
+    unknown = ", or unknown" if spec.unknown else ""
+    said = f"{spec.help}{bounds}{unknown}".rstrip(".")
+    return f"{spec.label.rstrip('?')}{unit}. {said}."
 
 
 def scenario_options(command: Callable[..., Any]) -> Callable[..., Any]:
