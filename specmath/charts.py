@@ -133,7 +133,7 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
         _mark(best, speed[best], f"best γ={best}", SPECULATION, "star"),
     ]
     if 0 < crossing <= curve.gamma[-1]:
-        crossed = _mark(crossing, work[crossing], f"γ={crossing}", LOSS, "x", "bottom center")
+        crossed = _mark(crossing, work[crossing], f"γ={crossing}", LOSS, "x")
         traces.append(crossed | {"name": "Crossover", "showlegend": True})
     return _figure("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
 
