@@ -124,7 +124,7 @@ def _measure_first(
     return Verdict(
         "measure", s.gamma, p.speedup.value,
         "Measure first: the answer depends on what you do not know.",
-        reason, "Read acceptance off a running server, or time both models, and put it in above.",
+        reason, "Read acceptance off a running server, or time both models, and give what you find.",
         tuple(MEASURE_COMMANDS.items()),
     )  # fmt: skip
 
@@ -230,7 +230,8 @@ def _holds(p: Prediction, gamma: int) -> str:
 def _would_pay(p: Prediction) -> str:
     """The easiest way to 1×: the γ that needs the least α, and the γ that allows the largest c."""
     options = [(g, *breakeven(p, g)[:2]) for g in range(1, p.scenario.max_gamma + 1)]
-    alphas = [(a, g) for g, a, _ in options if a is not None]
+    # Where even α = 1 only breaks even, no α is above it.
+    alphas = [(a, g) for g, a, _ in options if a is not None and a < 1.0]
     cs = [(c, g) for g, _, c in options if c is not None and c > 0]
     ways = []
     if alphas:

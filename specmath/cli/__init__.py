@@ -18,7 +18,8 @@ __all__ = ["main"]
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nExample: specmath predict --target-ms 40 --draft-ms 8 --gamma 4 --accepted-per-step 3",
+    epilog="\b\nExample: specmath predict --target-ms 40 --draft-ms 8 "
+    "--gamma 4 --accepted-per-step 3",
 )
 @click.version_option(specmath.__version__, package_name="specmath")
 def cli() -> None:
