@@ -122,8 +122,7 @@ def breakeven_alpha(gamma: ArrayLike, c: ArrayLike) -> FloatArray:
     """
 
     def kernel(gamma: FloatArray, c: FloatArray) -> FloatArray:
-        share = np.minimum(c, 1.0)
-        alpha = alpha_kernel(share, 1.0 - share, np.maximum(gamma, 1.0))
+        alpha = alpha_kernel(np.minimum(c, 1.0), np.maximum(gamma, 1.0))
         return np.where(gamma == 0.0, 0.0, np.where(c > 1.0, np.nan, alpha))
 
     return blockwise(kernel, whole("gamma", gamma, 0), real("c", c, 0.0))
@@ -307,4 +306,4 @@ def _gains_near_one(miss: FloatArray, c: FloatArray, n: FloatArray) -> NDArray[n
     for k in range(_SERIES_TERMS, 2, -1):
         tail = 1.0 + tail * miss * (n + (k - 1.0)) / k
     excess = n * (n + 1.0) / 2.0 * miss * tail
-    return np.less(c * excess * (1.0 + _TIE), 1.0 - c)
+    return np.less(c * excess, 1.0 - c)

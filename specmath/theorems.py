@@ -178,8 +178,7 @@ def alpha_from_accepted_share(share: ArrayLike, gamma: ArrayLike) -> FloatArray:
     drafted at γ = 0, so nothing follows). Shapes broadcast. Assumes the same α at every position.
     Raises ValueError outside those ranges. Inverse of Leviathan et al. 2023, Eq. 1.
     """
-    share = real("share", share, 0.0, 1.0)
-    return blockwise(alpha_kernel, share, 1.0 - share, whole("gamma", gamma, 1))
+    return blockwise(alpha_kernel, real("share", share, 0.0, 1.0), whole("gamma", gamma, 1))
 
 
 def alpha_from_tokens_per_step(tokens_per_step: ArrayLike, gamma: ArrayLike) -> FloatArray:
@@ -190,9 +189,7 @@ def alpha_from_tokens_per_step(tokens_per_step: ArrayLike, gamma: ArrayLike) -> 
     """
     drafted = whole("gamma", gamma, 1)
     tokens = _tokens_per_step(tokens_per_step, drafted)
-    return blockwise(
-        alpha_kernel, (tokens - 1.0) / drafted, (drafted + 1.0 - tokens) / drafted, drafted
-    )
+    return blockwise(alpha_kernel, np.asarray((tokens - 1.0) / drafted), drafted)
 
 
 def implied_draft_cost(
@@ -228,15 +225,15 @@ def _tokens_per_step(value: ArrayLike, gamma: NDArray[np.int64]) -> FloatArray:
     return tokens
 
 
-def alpha_kernel(share: FloatArray, missing: FloatArray, gamma: FloatArray) -> FloatArray:
-    """α in [0, 1] with (1/γ) Σ_{i=1}^{γ} α^i = share = 1 − missing, γ ≥ 1, unchecked.
+def alpha_kernel(share: FloatArray, gamma: FloatArray) -> FloatArray:
+    """α in [0, 1] with (1/γ) Σ_{i=1}^{γ} α^i = share, γ ≥ 1, unchecked.
 
     Newton on the log of both sides in L = −ln α, where the mean is
     e^{−L} (1 − e^{−γL}) / (γ (1 − e^{−L})). Its log is convex and falls with L, so steps from
     the left of the root approach it without overshooting, from any distance.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_share = np.where(missing < 0.5, np.log1p(-missing), np.log(share))
+        log_share = np.log(share)
         # Left of the root: the mean of α^i is at least α^{(γ+1)/2} and at least α/γ.
         decay = np.maximum(-2.0 * log_share / (gamma + 1.0), -log_share - np.log(gamma))
         for _ in range(_NEWTON_STEPS):
@@ -247,7 +244,7 @@ def alpha_kernel(share: FloatArray, missing: FloatArray, gamma: FloatArray) -> F
             if not np.any(np.abs(step) > 1e-8 * decay + 1e-15):
                 break
         alpha = np.exp(-decay)
-    return np.where(share <= 0.0, 0.0, np.where(missing <= 0.0, 1.0, alpha))
+    return np.where(share <= 0.0, 0.0, np.where(share >= 1.0, 1.0, alpha))
 
 
 def _log_mean_slope(decay: FloatArray, gamma: FloatArray) -> FloatArray:

@@ -104,6 +104,23 @@ def test_optimum_with_alpha_and_c_both_next_to_one():
         assert exact_gain(a, cost, int(best) - 1) > 0 >= exact_gain(a, cost, int(best))
 
 
+@pytest.mark.parametrize(
+    ("miss", "shift"),
+    # The shift of c, relative, moves the gain by more than rounding and what counts as a tie.
+    [(10.0 ** RNG.uniform(-8, -3.3, 300), 3e-14), (RNG.uniform(0.002, 0.9, 300), 1e-11)],
+    ids=["near one", "ordinary"],
+)
+def test_optimum_changes_at_the_tie_between_two_neighbours(miss: np.ndarray, shift: float):
+    # γ and γ+1 tie where c = α^{γ+1} / (τ − γα^{γ+1}); a little below, γ+1 is better.
+    alpha, gamma = 1 - miss, RNG.integers(1, 40, miss.size)
+    for a, g in zip(alpha, gamma, strict=True):
+        with mpmath.workdps(60):
+            power = mpmath.mpf(a) ** int(g + 1)
+            tie = power / ((1 - power) / (1 - mpmath.mpf(a)) - int(g) * power)
+            pair = [float(tie * (1 - shift)), float(tie * (1 + shift))]
+        assert optimal_gamma(a, pair).tolist() == [g + 1, g]
+
+
 def test_the_real_optimum_by_scipy_is_within_one():
     # The design's closed form with W₋₁, where exp does not underflow.
     alpha = RNG.uniform(0.2, 0.98, 2000)
@@ -120,8 +137,8 @@ def test_optimum_at_the_edges():
     assert np.all(optimal_gamma([0.0, 0.3, 0.3, 1.0, 0.5], [0.0, 0.3, 0.4, 1.0, 1e300]) == 0)
     assert optimal_gamma(0.3, np.nextafter(0.3, 0)) == 1  # Corollary 3.9: α > c is enough
     # 0.5 and 0.2 tie at γ = 1 and 2 (1.5/1.2 = 1.75/1.4): the smaller, however 0.2 is rounded.
-    assert np.all(optimal_gamma(0.5, [np.nextafter(0.2, 0), 0.2, np.nextafter(0.2, 1)]) == 1)
-    assert optimal_gamma(0.9, 0.01, max_gamma=5) == 5
+    assert np.all(optimal_gamma(0.5, [0.2 - 4e-16, 0.2, 0.2 + 4e-16]) == 1)
+    assert optimal_gamma([0.9, 1 - 1e-9], [0.01, 0.5], max_gamma=5).tolist() == [5, 5]
     assert optimal_gamma(0.9, 0.1, max_gamma=0) == 0
     smallest = float(np.finfo(np.float64).tiny)
     best = optimal_gamma(0.9, smallest)
