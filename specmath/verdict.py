@@ -124,7 +124,8 @@ def _measure_first(
     return Verdict(
         "measure", s.gamma, p.speedup.value,
         "Measure first: the answer depends on what you do not know.",
-        reason, "Read acceptance off a running server, or time both models, and give what you find.",
+        reason,
+        "Read acceptance off a running server, or time both models, and give what you find.",
         tuple(MEASURE_COMMANDS.items()),
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from specmath.forms import MEASURED_AT
 from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS
 from specmath.scenario_io import build, unknown_name
-from specmath.verdict import verdict
+from specmath.verdict import Verdict, verdict
 from specmath.views import TABLES
 
 __all__ = [
@@ -43,15 +43,25 @@ def predict_command(style: str, scenario_file: str | None, **options: Any) -> No
     answer = verdict(prediction)
     row = {"verdict": answer.action, "verdict_gamma": answer.gamma} | prediction.to_dict()
     if style != "table":
-        print_rows([row | {"answer": answer.sentence()}], style, one=True)
+        commands = [command for _, command in answer.commands]
+        said = {"answer": answer.sentence(), "measure_with": commands}
+        print_rows([row | said], style, one=True)
         return
     notes, assumed = row.pop("notes"), row.pop("assumed")
-    click.echo(f"{answer.sentence()}\n")
+    _say(answer)
+    click.echo()
     print_rows([row], style, one=True)
     if assumed:
         click.echo(f"\nAssumed: {'; '.join(assumed)}")
     for note in notes:
         click.echo(f"\nNote: {note}")
+
+
+def _say(answer: Verdict) -> None:
+    """The verdict, and what to measure with where that is the answer."""
+    click.echo(answer.sentence())
+    for engine, command in answer.commands:
+        click.echo(f"  {engine}: {command}")
 
 
 @click.command("gamma", epilog="\b\nExample: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
@@ -62,7 +72,8 @@ def gamma_command(style: str, scenario_file: str | None, **options: Any) -> None
     prediction = predict(read_scenario(scenario_file, options, gamma=0))
     print_table(TABLES["gamma"](prediction), style)
     if style == "table":
-        click.echo(f"\n{verdict(prediction).sentence()}")
+        click.echo()
+        _say(verdict(prediction))
 
 
 @click.command("crossover", epilog="\b\nExample: specmath crossover --c 0 --format csv")
