@@ -10,11 +10,15 @@ from specmath.tables import Table
 
 __all__ = ["drafts_table"]
 
+LONGEST_SUM = 200
+"""Terms of τ that fit one cell, with room for long references."""
+
 
 def drafts_table(outcomes: Sequence[Outcome]) -> Table:
     """One row a draft; live in α, c and γ up to the largest γ of the table.
 
     τ is written as the sum 1 + Σ α^i (γ ≥ i): at α=0 no term is 0⁰, and γ may be changed too.
+    A table with a γ above 200 gives τ as values only: a cell holds 8,192 characters of formula.
     """
     rows = [outcome.candidate for outcome in outcomes]
     # To 16 at least, so that γ can be raised in the file.
@@ -34,7 +38,7 @@ def drafts_table(outcomes: Sequence[Outcome]) -> Table:
             column(
                 "tokens_per_step",
                 [p * cost for p, cost in zip(predicted, costs, strict=True)],
-                f"1{terms}",
+                f"1{terms}" if most <= LONGEST_SUM else (),
             ),
             column("walltime_improvement", predicted, "{tokens_per_step}/({gamma}*{c}+1)"),
             column("measured_speedup", measured),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from specmath.checks import FloatArray
@@ -24,6 +26,15 @@ def _costs(cost: LinearStepCost) -> list[LinearStepCost]:
         cost,
         LinearStepCost(cost.c, cost.c_hat, sigma=1.0),
     ]
+
+
+def _step_formulas(cost: LinearStepCost) -> list[str]:
+    """s of each regime, live; outside [0, 1] a measured σ drafts at the nearer end."""
+    mixed = "((1-{sigma})*{c}+{sigma}*{c_hat})"
+    if not 0 <= cost.sigma <= 1:
+        mixed = "{c_hat}" if cost.sigma > 1 else "{c}"
+    memory, compute = "{verify_cost}+{gamma}*{c}", "{verify_cost}+{gamma}*{c_hat}"
+    return [memory, f"{{verify_cost}}+{{gamma}}*{mixed}+{{overhead}}*({{gamma}}>0)", compute]
 
 
 def _gpu_ratio(prediction: Prediction) -> float:
@@ -58,7 +69,7 @@ def regime_table(prediction: Prediction) -> Table:
         column("regime", NAMES),
         column("sigma", sigmas),
         column("verify_cost", 1 + sigmas * s.gamma, "1+{sigma}*{gamma}"),
-        column("step_cost", totals),
+        column("step_cost", totals, _step_formulas(cost)),
         column("walltime_improvement", speedups, SPEEDUP),
         column(
             "cost_change_percent",
@@ -68,7 +79,11 @@ def regime_table(prediction: Prediction) -> Table:
     ]
     inputs = [
         field_input("gamma", s.gamma, "assumed"),
-        field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
+        replace(
+            field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
+            definition="At the gamma beside it; it does not follow when gamma is changed",
+        ),
+        *(field_input(name, getattr(cost, name), "assumed") for name in ("c", "c_hat", "overhead")),
         Input("gpu_ratio", "GPUs with / without", "", "Extra GPUs for the draft", gpus, ""),
     ]
     if s.target_ms is not None:
