@@ -96,7 +96,7 @@ class Statistics:
             return None
 
     def readings(
-        self, note: str, drafted: int | None, decode_seconds: float, gamma: int | None
+        self, note: str, drafted: int, decode_seconds: float, gamma: int | None
     ) -> list[Reading]:
         """A reading for each type that drafted.
 
@@ -123,7 +123,7 @@ class Statistics:
                     drafted=tally.drafted,
                     accepted=tally.accepted,
                     survival=rates,
-                    gamma=gamma or (len(rates) if rates else longest),
+                    gamma=len(rates) if rates else gamma or longest,
                     windows=windows if len(windows) > 1 else (),
                     draft_seconds=seconds / tally.steps if seconds else None,
                     draft_share=share,

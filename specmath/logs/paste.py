@@ -19,9 +19,11 @@ MOST_POSITIONS = 256
 LONGEST = 1_000_000
 LONGEST_LIST = 10_000
 
-_NUMBER = r"[-+]?(?:\d{1,20}\.?\d{0,20}|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
-_LIST = rf"{_NUMBER}\s?%?(?:\s{{0,3}},\s{{0,3}}{_NUMBER}(?![\w.])\s?%?)*"
-_BARE = re.compile(rf"[\[(]?\s*{_NUMBER}\s?%?(?:[\s,;]+{_NUMBER}\s?%?)*[\s,;]*[\])]?")
+# Each text has one way to match, so that a long paste that is no list fails at once.
+_NUMBER = r"[-+]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
+_RATE = rf"{_NUMBER}(?:\s?%)?"
+_LIST = rf"{_RATE}(?:\s{{0,3}},\s{{0,3}}{_RATE}(?![\w.]))*"
+_BARE = re.compile(rf"[\[(]?\s*{_RATE}(?:[\s,;]+{_RATE})*[\s,;]*[\])]?")
 _TOKEN = re.compile(rf"({_NUMBER})\s?(%?)")
 _LABELLED = re.compile(
     r"(?:Per-position acceptance rate: |acceptance rate per position = \(|acc per pos = \(|"

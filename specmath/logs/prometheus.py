@@ -122,7 +122,7 @@ class Scrapes:
         if not now:
             return
         created = {k: v for k, v in now.items() if k[0].endswith("_created")}
-        backwards = self._backwards(now, created)
+        backwards = self._backwards(now, created, at)
         step: dict[str, Change] = {}
         whole: dict[str, Change] = {}
         for (name, labels), value in now.items():
@@ -161,7 +161,10 @@ class Scrapes:
         self.count += 1
 
     def _backwards(
-        self, now: Mapping[tuple[str, Labels], float], created: dict[tuple[str, Labels], float]
+        self,
+        now: Mapping[tuple[str, Labels], float],
+        created: Mapping[tuple[str, Labels], float],
+        at: Place | None,
     ) -> bool:
         """Whether this scrape is older than the last: the same server start, lower counters."""
         counters = [k for k in now if k in self._last and not k[0].endswith("_created")]
@@ -176,13 +179,13 @@ class Scrapes:
             self.notes.add(
                 "the second dump is the older one (lower counters, same _created time): taken in "
                 "the order older, newer",
-                self._at,
+                at,
             )
             return True
         self.notes.add(
             "counters fall here: the server restarted, so they count from zero again (or the "
             "dumps are not in order of time)",
-            self._at,
+            at,
         )
         return False
 

@@ -134,8 +134,11 @@ class _Rejoined(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        head, self._head = self._head, b""
-        data = head + self._rest.read(size - len(head) if size >= 0 else -1)
+        if self._head:
+            cut = len(self._head) if size < 0 else min(size, len(self._head))
+            data, self._head = self._head[:cut], self._head[cut:]
+        else:
+            data = self._rest.read(size)
         self.taken += len(data)
         return data
 

@@ -13,6 +13,7 @@ __all__ = ["Series", "Spread", "Tally", "make_reading"]
 
 MOST_WINDOWS = 4096
 MOST_REQUESTS = 4096
+LONGEST_DRAFT = 1024
 
 
 class Series:
@@ -55,8 +56,8 @@ def _merged(first: Window, second: Window) -> Window:
         tokens = shares[0] * first.tokens_per_step + shares[1] * second.tokens_per_step
     survival = None
     if first.survival and second.survival and len(first.survival) == len(second.survival):
-        mixed = shares[0] * np.array(first.survival) + shares[1] * np.array(second.survival)
-        survival = tuple(float(rate) for rate in mixed)
+        pairs = zip(first.survival, second.survival, strict=True)
+        survival = tuple(shares[0] * a + shares[1] * b for a, b in pairs)
     return Window(
         line=first.line,
         when=first.when,
@@ -165,11 +166,16 @@ def make_reading(
     coverage = steps / passes and tokens per pass, 1 + accepted / passes.
     """
     notes = list(warnings)
+    if drafted is not None and (accepted or 0) > drafted:
+        notes.append(f"{accepted} tokens accepted of {drafted} drafted cannot be: drafted not used")
+        drafted = None
     if steps and accepted is not None:
         tokens_per_step = 1.0 + accepted / steps
     if survival and gamma is None:
         gamma = len(survival)
-    coverage = _coverage(steps, passes, notes)
+    gamma = _possible(gamma, tokens_per_step, notes)
+    passes = _passes(steps, passes, notes)
+    coverage = min(steps / passes, 1.0) if steps is not None and passes else None
     per_pass = 1.0 + accepted / passes if accepted is not None and passes else None
     alpha = alpha or estimate_alpha(
         steps=steps,
@@ -229,15 +235,29 @@ def make_reading(
     )
 
 
-def _coverage(steps: float | None, passes: float | None, notes: list[str]) -> float | None:
-    """steps / passes; a little above 1 is rounding, more means the two do not belong together."""
-    if steps is None or passes is None or passes <= 0:
+def _possible(gamma: int | None, tokens_per_step: float | None, notes: list[str]) -> int | None:
+    """`gamma`, unless no draft is that long or a step emits more than gamma + 1 tokens."""
+    if gamma is None or gamma < 1:
         return None
-    coverage = steps / passes
-    if coverage > 1.05:
+    if gamma > LONGEST_DRAFT:
+        notes.append(f"a draft length of {gamma} is not one (at most {LONGEST_DRAFT}): not used")
+        return None
+    if tokens_per_step is not None and tokens_per_step > gamma + 1.005:
         notes.append(
-            f"{steps:.0f} steps with a draft but only {passes:.0f} passes: the generated tokens "
-            "printed do not cover the same time, so coverage is left out"
+            f"{tokens_per_step:.3f} tokens per step are more than gamma + 1 with gamma {gamma}: "
+            "that draft length is not used"
         )
         return None
-    return min(coverage, 1.0)
+    return gamma
+
+
+def _passes(steps: float | None, passes: float | None, notes: list[str]) -> float | None:
+    """`passes`, unless there are fewer than steps: a little is rounding, more is another time."""
+    if passes is None or passes <= 0 or (steps is not None and steps > 1.05 * passes):
+        if passes is not None:
+            notes.append(
+                "the tokens generated do not cover the accepted tokens and their steps: they are "
+                "not of the same time, so coverage is left out"
+            )
+        return None
+    return passes

@@ -61,3 +61,33 @@ def test_reads(text: str, rates: tuple[float, ...]) -> None:
 def test_refuses(text: str, says: str) -> None:
     with pytest.raises(LogError, match=says):
         read_rates(text)
+
+
+def test_whole_logs_are_pooled(sample) -> None:
+    assert read_rates(sample("vllm_v1_log_current.txt").read_text())[0] == pytest.approx(
+        (0.812 * 612 + 0.791 * 1490 + 0.771 * 3011 + 0.797 * 74) / 5187
+    )
+    # The request's own line and the running totals agree: one set of rates.
+    assert read_rates(sample("llamacpp_server_log_2026-06.txt").read_text())[0] == 0.825
+    histogram = read_rates(sample("vllm_response_per_request.json").read_text())
+    assert histogram == pytest.approx((52 / 58, 34 / 58, 20 / 58))
+    metrics = read_rates(sample("llamacpp_prometheus.txt").read_text())
+    assert metrics == pytest.approx((99 / 120, 58 / 120, 34 / 120, 15 / 120))
+
+
+def test_several_servers_are_refused(sample) -> None:
+    text = VLLM + "\n" + sample("llamacpp_server_log_2026-06.txt").read_text()
+    with pytest.raises(LogError, match="different sets of rates"):
+        read_rates(text)
+
+
+def test_a_log_without_positions_is_named(sample) -> None:
+    with pytest.raises(LogError, match=r"got vllm v0 log .*, without them"):
+        read_rates(sample("vllm_v0_log.txt").read_text())
+
+
+def test_long_garbage_fails_at_once() -> None:
+    """Patterns with two ways to match a gap or a number would take for ever here."""
+    for text in ("0.9  " * 1500 + "x", "123456 " * 1200 + "x", "9" * 9000 + "x", " " * 9000 + "x"):
+        with pytest.raises(LogError):
+            read_rates(text)

@@ -65,16 +65,8 @@ class LlamaLog(Parser):
     def __init__(self, gamma: int | None, notes: Notes) -> None:
         super().__init__(gamma, notes)
         self._open: dict[str, _Request] = {}
-        self._tally = Tally()
-        self._spread = Spread("tokens_per_step")
+        self._sums: dict[str, _Sum] = {}
         self._statistics = Statistics(notes)
-        self._plain = self._drafting = self._rounded = 0
-        self._tokens = self._seconds = 0.0
-        self._passes: float | None = 0.0
-        self._unknown = 0
-        self._longest = 0
-        self._positions: set[int] = set()
-        self._slots = False
 
     def line(self, text: str, at: Place) -> None:
         if "statistics " in text:
@@ -90,7 +82,7 @@ class LlamaLog(Parser):
             if key not in self._open or self._open[key].accepted is not None:
                 self._begin(key, at)
             request = self._open[key]
-            request.at, self._slots = at, self._slots or slot is not None
+            request.at = at
             request.accepted, request.drafted = int(found.group(1)), int(found.group(2))
             if mean := _MEAN.search(text):
                 request.mean = float(mean.group(1))
@@ -108,38 +100,74 @@ class LlamaLog(Parser):
 
     def _begin(self, key: str, at: Place) -> _Request:
         if key in self._open:
-            self._end(self._open.pop(key))
+            self._end(key, self._open.pop(key))
         if len(self._open) >= MOST_SLOTS:
-            self._end(self._open.pop(next(iter(self._open))))
+            oldest = next(iter(self._open))
+            self._end(oldest, self._open.pop(oldest))
         self._open[key] = _Request(at)
         return self._open[key]
 
-    def _end(self, request: _Request) -> None:
-        accepted, drafted = request.accepted or 0, request.drafted
-        if accepted > drafted or (request.tokens is not None and accepted > request.tokens):
+    def _end(self, key: str, request: _Request) -> None:
+        accepted = request.accepted or 0
+        if accepted > request.drafted or (request.tokens is not None and accepted > request.tokens):
             self.notes.add("a request whose counts contradict each other left out", request.at)
             return
-        if request.tokens is not None:
-            self._tokens += request.tokens
-            self._seconds += request.milliseconds / 1000.0
-        if self._passes is not None and request.tokens is not None:
-            self._passes += max(request.tokens - accepted - 1, 0)
-        elif request.tokens is None:
+        era = "2024-11" if key == NO_SLOT else "2026"
+        self._sums.setdefault(era, _Sum(era)).add(request)
+
+    def readings(self) -> list[Reading]:
+        for key, request in self._open.items():
+            self._end(key, request)
+        self._open.clear()
+        found = [one.reading(self.gamma) for one in self._sums.values() if one.drafting]
+        drafted = sum(one.tally.drafted for one in self._sums.values())
+        seconds = sum(one.seconds for one in self._sums.values())
+        return found + self._statistics.readings(GREEDY, drafted, seconds, self.gamma)
+
+    def without(self) -> str | None:
+        plain = sum(one.plain for one in self._sums.values())
+        return f"{plain} llama.cpp requests, none of which drafted" if plain else None
+
+
+class _Sum:
+    """Requests of one era."""
+
+    def __init__(self, era: str) -> None:
+        self.era = era
+        self.tally = Tally()
+        self.spread = Spread("tokens_per_step")
+        self.plain = self.drafting = 0
+        self.tokens, self.seconds = 0, 0.0
+        self._passes: int | None = 0
+        self._rounded = self._untold = self._refused = self._longest = 0
+        self._positions: set[int] = set()
+
+    def add(self, request: _Request) -> None:
+        """One request that ended."""
+        accepted, drafted = request.accepted or 0, request.drafted
+        if request.tokens is None:
             self._passes = None
-        if request.accepted is None or drafted == 0:
-            self._plain += 1
+        else:
+            self.tokens += request.tokens
+            self.seconds += request.milliseconds / 1000.0
+            if self._passes is not None:
+                self._passes += max(request.tokens - accepted - 1, 0)
+        if drafted == 0:
+            self.plain += 1
             return
-        self._drafting += 1
+        self.drafting += 1
         steps, exact = _steps(accepted, drafted, request.mean, request.rates)
         self._rounded += not exact
-        if steps is None:
-            self._unknown += drafted
-        else:
+        if steps is not None:
             self._longest = max(self._longest, math.ceil(drafted / steps))
-            self._spread.add(1.0 + accepted / steps)
+            self.spread.add(1.0 + accepted / steps)
+        elif accepted:
+            self._untold += 1
+        else:
+            self._refused += drafted
         rates = request.rates if steps is not None and request.rates else ()
         self._positions.add(len(rates))
-        self._tally.add(
+        self.tally.add(
             steps=steps or 0,
             drafted=drafted,
             accepted=accepted,
@@ -147,66 +175,59 @@ class LlamaLog(Parser):
             line=request.at.line,
         )
 
-    def readings(self) -> list[Reading]:
-        for request in self._open.values():
-            self._end(request)
-        self._open.clear()
-        found = []
-        if self._drafting:
-            found.append(self._requests())
-        same = self._tally.drafted if self._seconds else None
-        return found + self._statistics.readings(GREEDY, same, self._seconds, self.gamma)
-
-    def _requests(self) -> Reading:
-        tally, warnings = self._tally, [GREEDY]
-        steps: float | None = tally.steps or None
-        if steps and self._unknown:
-            mean_length = (tally.drafted - self._unknown) / steps
-            steps += max(round(self._unknown / mean_length), 1)
+    def _all_steps(self, warnings: list[str]) -> float | None:
+        """Steps of all requests, or None where one that accepted tokens does not tell its own."""
+        steps = self.tally.steps
+        if self._untold or not steps:
+            warnings.append(
+                f"{self._untold or self.drafting} requests do not print their steps: tokens per "
+                "step and coverage are unknown"
+            )
+            return None
+        if self._refused:
+            length = (self.tally.drafted - self._refused) / steps
+            steps += max(round(self._refused / length), 1)
             warnings.append(
                 "requests in which nothing was accepted do not tell their steps: taken as "
-                f"{self._unknown} drafted tokens in drafts as long as the others, {mean_length:.2f}"
+                f"{self._refused} drafted tokens in drafts as long as the others, {length:.2f}"
             )
-        if self._rounded and steps:
+        if self._rounded:
             warnings.append(
                 f"steps of {self._rounded} requests follow from a rounded mean length: about right"
             )
-        if steps is None:
-            warnings.append(
-                "steps are not printed: passes without a draft cannot be told from passes in which "
-                "no token was accepted, so tokens per step and coverage are unknown"
-            )
-        whole = len(self._positions) == 1 and 0 not in self._positions and not self._unknown
+        return steps
+
+    def reading(self, gamma: int | None) -> Reading:
+        """The sum; at least one request drafted."""
+        tally, warnings = self.tally, [GREEDY]
+        steps = self._all_steps(warnings)
+        whole = steps and len(self._positions) == 1 and not self._refused
         survival = tally.survival if whole else None
-        gamma = self.gamma or (len(survival) if survival else None)
-        if gamma is None and self._longest:
+        gamma = len(survival) if survival else gamma
+        if gamma is None and steps and self._longest:
             gamma = self._longest
-            warnings.append(
-                f"gamma {gamma} is the longest mean draft seen: the log does not print it"
-            )
+            warnings.append(f"gamma {gamma} is the longest mean draft seen: it is not printed")
+        requests = self.drafting + self.plain
         return make_reading(
             "llama.cpp",
-            "server log, per request" + (" (2026)" if self._slots else " (2024-11)"),
+            f"server log, per request ({self.era})",
             steps=steps,
             drafted=tally.drafted,
             accepted=tally.accepted,
             survival=survival,
             gamma=gamma,
-            generated=round(self._tokens) or None,
+            generated=self.tokens or None,
             passes=self._passes or None,
-            windows=tally.series.windows() if self._drafting > 1 else (),
-            requests=self._spread.requests(),
+            windows=tally.series.windows() if self.drafting > 1 else (),
+            requests=self.spread.requests(),
             facts={
-                "requests": float(self._drafting + self._plain),
-                "requests_without_draft": float(self._plain),
-                "decode_seconds": self._seconds or None,
-                "tokens_per_second": self._tokens / self._seconds if self._seconds else None,
+                "requests": float(requests),
+                "requests_without_draft": float(self.plain),
+                "decode_seconds": self.seconds or None,
+                "tokens_per_second": self.tokens / self.seconds if self.seconds else None,
             },
             warnings=warnings,
         )
-
-    def without(self) -> str | None:
-        return f"{self._plain} llama.cpp requests, none of which drafted" if self._plain else None
 
 
 def _steps(

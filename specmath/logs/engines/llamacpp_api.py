@@ -123,7 +123,7 @@ class LlamaApi(Parser):
             drafted=drafted,
             accepted=accepted,
             survival=survival,
-            gamma=self.gamma or len(counts) or None,
+            gamma=len(counts) or self.gamma,
             generated=generated,
             passes=passes,
             windows=_windows(steps) if len(steps) > 1 else (),

@@ -144,7 +144,7 @@ class SglangLog(Parser):
 
     def _reading(self, era: str, tokens: int | None, segments: list[_Segment]) -> Reading:
         weight = sum(segment.weight for segment in segments)
-        length = sum(segment.tokens for segment in segments) / weight
+        length = max(sum(segment.tokens for segment in segments) / weight, 1.0)
         series = segments[0].series
         for other in segments[1:]:
             for window in other.series.windows():

@@ -81,7 +81,7 @@ class VllmMetrics(Parser):
             drafted=drafted,
             accepted=accepted,
             survival=survival,
-            gamma=self.gamma or len(counts) or None,
+            gamma=len(counts) or self.gamma,
             generated=generated,
             passes=passes,
             windows=tally.series.windows() if len(steps) > 1 else (),

@@ -1,0 +1,208 @@
+"""Whatever arrives: LogError or readings whose numbers can be; no other exception escapes."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from specmath.logs import LogError, Reading, read, read_rates
+
+FOLDER = Path(__file__).parents[1] / "data" / "log_samples"
+SAMPLES = {
+    path.name: path.read_bytes()
+    for path in sorted([*FOLDER.glob("*.*"), *FOLDER.glob("captured_llamacpp/*.*")])
+    if path.suffix != ".md"
+}
+PACKAGE = str(Path("specmath") / "logs")
+TOKENS = [
+    b"nan", b"NaN", b"-1", b"inf", b"1e400", b"99999999999999999999999", b"0", b"0.0", b"1.0",
+    b"-0.5", b"null", b"true", b'"x"', b"[]", b"{}", b"[1,2", b"\x00", b"\xff", b"\n", b"%", b"",
+    b"1e-9", b"1000000000000000", b"(", b"{", b"}", b"]", b",", b"\r\n",
+]  # fmt: skip
+
+
+def check(reading: Reading) -> None:
+    """The invariants of every reading."""
+    json.dumps(reading.to_dict(), allow_nan=False)
+    for value in (reading.tokens_per_step, reading.tokens_per_pass):
+        assert value is None or (math.isfinite(value) and value >= 1.0)
+    for value in (reading.alpha, reading.coverage):
+        assert value is None or 0.0 <= value <= 1.0
+    if reading.alpha is not None:
+        assert reading.alpha_basis
+    if reading.alpha_interval is not None:
+        low, high = reading.alpha_interval
+        assert 0.0 <= low <= reading.alpha <= high <= 1.0
+    chain = [1.0, *(reading.survival or ())]
+    assert all(chain[i] >= chain[i + 1] - 1e-12 for i in range(len(chain) - 1))
+    assert chain[-1] >= 0.0
+    if reading.drafted is not None and reading.accepted is not None:
+        assert reading.accepted <= reading.drafted
+    assert reading.gamma is None or reading.gamma >= 1
+    for other in reading.alternatives:
+        check(other)
+
+
+def attempt(data: bytes, gamma: int | None = None) -> None:
+    try:
+        readings = read(data, gamma=gamma)
+    except LogError:
+        return
+    assert readings
+    for reading in readings:
+        check(reading)
+
+
+@st.composite
+def mutated(draw, name):
+    """A sample with a few spans replaced, doubled, or cut."""
+    data = SAMPLES[name]
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = min(start + draw(st.integers(0, 12)), len(data))
+        action = draw(st.sampled_from(["token", "bytes", "double", "cut"]))
+        if action == "token":
+            data = data[:start] + draw(st.sampled_from(TOKENS)) + data[end:]
+        elif action == "bytes":
+            data = data[:start] + draw(st.binary(max_size=8)) + data[end:]
+        elif action == "double":
+            data = data[:end] + data[start:]
+        else:
+            data = data[:start]
+    return data
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_mutated_samples(name):
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(mutated(name), st.sampled_from([None, 1, 3, 200]))
+    def run(data, gamma):
+        attempt(data, gamma)
+
+    run()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_numbers_replaced(name):
+    """Every number of a sample in turn becomes something no counter should be."""
+    rng = random.Random(name)
+    data = SAMPLES[name]
+    spans = []
+    start = None
+    for index, byte in enumerate(data + b" "):
+        digit = chr(byte).isdigit() or byte == ord(".")
+        if digit and start is None:
+            start = index
+        elif not digit and start is not None:
+            spans.append((start, index))
+            start = None
+    for begin, end in rng.sample(spans, min(len(spans), 25)):
+        attempt(data[:begin] + rng.choice(TOKENS) + data[end:])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.binary(max_size=400), st.text(max_size=300).map(str.encode)))
+def test_any_bytes(data):
+    attempt(data)
+    attempt(b"\x1f\x8b" + data)
+    attempt(b"vllm:spec_decode_num_drafts_total" + data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=80), st.text("0123456789.,%-() [];e", max_size=80)))
+def test_any_paste(text):
+    try:
+        rates = read_rates(text)
+    except LogError:
+        return
+    assert rates
+    assert all(1.0 >= a >= b >= 0.0 for a, b in zip((1.0, *rates), rates, strict=False))
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+SHAPES = [name for name in SAMPLES if name.endswith((".json", ".jsonl")) and "captured" not in name]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_documents_with_any_value_in_any_place(name):
+    """One value of a document replaced by any JSON value, NaN and infinities included."""
+    text = SAMPLES[name].decode().splitlines()[0] if name.endswith("l") else SAMPLES[name].decode()
+    document = json.loads(text)
+    places = []
+
+    def walk(value, path):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            places.append((*path, key))
+            if isinstance(inner, (dict, list)):
+                walk(inner, (*path, key))
+
+    walk(document, ())
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from(places), JSON_VALUES)
+    def run(place, value):
+        changed = json.loads(text)
+        inner = changed
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = value
+        attempt(json.dumps(changed).encode())
+
+    run()
+
+
+class Lines:
+    """Lines of specmath.logs that ran: what the coverage-guided search looks for."""
+
+    def __init__(self):
+        self.seen = set()
+        self.new = 0
+
+    def trace(self, frame, event, _):
+        if PACKAGE not in frame.f_code.co_filename:
+            return None
+        return self.line
+
+    def line(self, frame, event, _):
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and place not in self.seen:
+            self.seen.add(place)
+            self.new += 1
+        return self.line
+
+
+def test_coverage_guided_search():
+    """Mutants that reach a new line join the corpus; 500 rounds of at most 4 kB (a few seconds)."""
+    rng = random.Random(2026)
+    corpus = [data[:4000] for data in SAMPLES.values()]
+    lines = Lines()
+    before = sys.gettrace()
+    for round_number in range(500):
+        data = bytearray(rng.choice(corpus))
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randint(0, len(data))
+            other = rng.choice(corpus)
+            start = rng.randint(0, len(other))
+            splice = other[start : start + rng.randint(1, 300)]
+            data[at : at + rng.randint(0, 10)] = rng.choice([rng.choice(TOKENS), splice])
+        found, data = lines.new, bytes(data[:4000])
+        sys.settrace(lines.trace)
+        try:
+            attempt(data, rng.choice([None, 3]))
+        finally:
+            sys.settrace(before)
+        if lines.new > found and round_number:
+            corpus.append(data)
+    assert lines.new > 1000
