@@ -5,7 +5,7 @@ import streamlit as st
 from pages.ui.frame import frame
 from pages.ui.navigation import page_of, sections
 from pages.ui.scenario_bar import pending_fault, scenario_bar, sidebar
-from pages.ui.state import read_link, write_link
+from pages.ui.state import read_link, rebuild, write_link
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 
@@ -19,7 +19,9 @@ with frame():
     for notice in notices:
         st.warning(notice, icon=":material/link_off:")
     pending_fault()
+    # Before anything shows or saves the scenario: a callback has noted what was edited.
+    faults = rebuild()
     sidebar()
-    scenario_bar(collapsed=page.evidence)
+    scenario_bar(faults, collapsed=page.evidence)
     write_link()
     chosen.run()

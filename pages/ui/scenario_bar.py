@@ -1,9 +1,11 @@
 """The scenario above each page (acceptance, γ, draft, verification) and in the sidebar."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from pages.ui.furniture import drawer
-from pages.ui.state import adopt, forget, is_example, raw, rebuild, scenario
+from pages.ui.state import adopt, forget, is_example, raw, scenario
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
 from specmath.forms import MEASURED_AT
@@ -14,8 +16,8 @@ from specmath.stepcost import sigma_from_verify_cost
 LONGEST_LINK = 2000
 
 
-def scenario_bar(*, collapsed: bool) -> None:
-    """Draw the inputs, take them into the scenario and say what is wrong with any of them."""
+def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
+    """Draw the inputs and say what is wrong with any of them."""
     mark = " :orange-badge[Example: replace these values]" if is_example() else ""
     expanded = not collapsed
     with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key="bar"):
@@ -30,7 +32,6 @@ def scenario_bar(*, collapsed: bool) -> None:
             _DRAFT_WIDGETS[raw()["draft_form"]]()
         with verification:
             _verify_cost()
-        faults = rebuild()
         for fault in faults:
             st.error(f"{fault}. The numbers below are still those of the last valid scenario.")
 
