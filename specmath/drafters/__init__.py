@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from specmath.drafters.base import EAGER, Drafter, Place, drafter, kinds, sampling_seconds
 from specmath.drafters.engine import ENGINES, EngineOverhead, engine_overhead
-from specmath.drafters.heads import BlockHead, Eagle, Eagle3, Medusa, Mtp
+from specmath.drafters.heads import Eagle, Eagle3, Mtp
 from specmath.drafters.lookup import NGram
 from specmath.drafters.models import LayerSkip, ParallelModel, SeparateModel
+from specmath.drafters.parallel import BlockHead, Medusa
 
 __all__ = [
     "EAGER",

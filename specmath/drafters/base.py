@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -105,8 +105,7 @@ class Drafter(ABC):
     """Anything that proposes tokens. Frozen records; `sources` says where each default is from.
 
     `parallel`: one pass drafts all γ tokens; otherwise each token takes a pass. `coverage`: share
-    of sequence-steps that get a draft at all. `shares_cache`: reads the target's KV cache and
-    keeps none of its own.
+    of sequence-steps that get a draft at all.
     """
 
     kind: ClassVar[str]
@@ -130,18 +129,47 @@ class Drafter(ABC):
         (`specmath.drafters.EngineOverhead`).
         """
 
-    def forward_seconds(self, place: Place, batch: ArrayLike, context: ArrayLike) -> FloatArray:
-        """Seconds of the first drafted token alone, one position a sequence: the c of Theorem 3.8
-        is this over one forward of the target."""
-        return self.step_seconds(place, 1, batch, context)
+    @abstractmethod
+    def pass_seconds(
+        self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        """Seconds of one pass over `positions` a sequence, sampling included.
+
+        At one position this over one forward of the target is the c of Theorem 3.8.
+        """
+
+    def once_seconds(
+        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        """Seconds that a step of γ >= 1 pays besides γ passes of one position; 0 for most."""
+        return np.zeros(np.broadcast_shapes(np.shape(gamma), np.shape(batch), np.shape(context)))
+
+    def tree_seconds(
+        self, place: Place, widths: Sequence[int], batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        """Seconds of drafting a token tree: a pass a level over `widths` positions a sequence.
+
+        `widths[i]` counts the nodes whose children level i+1 holds (the root: 1). A parallel
+        drafter takes its one pass, whatever the widths. A chain costs what `step_seconds` does.
+        """
+        if self.parallel:
+            return self.step_seconds(place, len(widths), batch, context)
+        levels = [self.pass_seconds(place, width, batch, context) for width in widths]
+        once = self.once_seconds(place, len(widths), batch, context)
+        return np.asarray(sum(levels, start=once))
 
     @abstractmethod
     def weight_bytes(self, place: Place) -> float:
         """Bytes of weights that the drafter adds to the target's, over all its GPUs."""
 
-    @abstractmethod
+    def cache_model(self, target: Model) -> Model | None:
+        """The model whose KV cache the drafter adds; None where it keeps none of its own."""
+        return None
+
     def kv_bytes_per_token(self, place: Place) -> float:
-        """Bytes of cache that the drafter adds for each token of a sequence, over all its GPUs."""
+        """Bytes of cache that the drafter adds for each token of a sequence."""
+        model = self.cache_model(place.target)
+        return 0.0 if model is None else model.kv_bytes_per_token(place.kv_dtype)
 
     @abstractmethod
     def flops_per_token(self, target: Model) -> float:

@@ -1,7 +1,8 @@
-"""Drafters that are a small part trained onto the target: EAGLE, MTP, Medusa, block-parallel."""
+"""Heads that draft token after token: EAGLE, EAGLE-3, multi-token-prediction modules."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,7 +15,7 @@ from specmath.checks import FloatArray, InputError, whole
 from specmath.drafters.base import Drafter, Place, register, sampling_seconds
 from specmath.models import Attention, LayerGroup, Mlp, Model, dtype_bytes
 
-__all__ = ["BlockHead", "Eagle", "Eagle3", "Medusa", "Mtp"]
+__all__ = ["HEAD_SOURCES", "Eagle", "Eagle3", "Mtp", "head_model", "layer_parameters"]
 
 
 def _attention(target: Model) -> Attention:
@@ -51,7 +52,8 @@ def head_model(target: Model, layers: int, vocab: int) -> Model:
     )
 
 
-def _layer_parameters(head: Model) -> int:
+def layer_parameters(head: Model) -> int:
+    """Parameters of the head's layers, its tables left out."""
     return sum(group.parameters(head.hidden) for group in head.layers)
 
 
@@ -62,36 +64,45 @@ class _Sequential(Drafter):
     The first pass takes the target's hidden states of all verified positions, as vLLM pads them.
     """
 
-    def _head(self, target: Model) -> Model:
-        raise NotImplementedError
+    @abstractmethod
+    def cache_model(self, target: Model) -> Model:
+        """The head as a model: its layer and the output table it multiplies."""
 
+    @abstractmethod
     def _forward(
         self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        raise NotImplementedError
+        """F(n): seconds of one forward, projections included."""
 
-    def _once(self, place: Place, tokens: FloatArray) -> FloatArray:
-        """What a step pays once besides its passes."""
+    def _fusion(self, place: Place, tokens: FloatArray) -> FloatArray:
+        """Seconds of preparing the target's hidden states, once a step."""
         return np.zeros_like(tokens)
+
+    def pass_seconds(
+        self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        sampled = np.asarray(batch, dtype=float) * positions
+        vocab = self.cache_model(place.target).vocab
+        forward = self._forward(place, positions, batch, context)
+        return forward + sampling_seconds(place.gpu, sampled, vocab)
+
+    def once_seconds(
+        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        verified = whole("gamma", gamma, 0) + 1
+        wider = self._forward(place, verified, batch, context)
+        wider = wider - self._forward(place, 1, batch, context)
+        return wider + self._fusion(place, np.asarray(batch, dtype=float) * verified)
 
     def step_seconds(
         self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         drafted = whole("gamma", gamma, 0)
-        later = np.maximum(drafted - 1, 0) * self._forward(place, 1, batch, context)
-        first = self._forward(place, drafted + 1, batch, context)
-        once = self._once(place, np.asarray(batch, dtype=float) * (drafted + 1.0))
-        vocab = self._head(place.target).vocab
-        sampling = drafted * sampling_seconds(place.gpu, batch, vocab)
-        return np.where(drafted > 0, first + later + once + sampling, 0.0)
-
-    def forward_seconds(self, place: Place, batch: ArrayLike, context: ArrayLike) -> FloatArray:
-        vocab = self._head(place.target).vocab
-        once = self._forward(place, 1, batch, context)
-        return once + sampling_seconds(place.gpu, batch, vocab)
+        each = drafted * self.pass_seconds(place, 1, batch, context)
+        return np.where(drafted > 0, each + self.once_seconds(place, gamma, batch, context), 0.0)
 
 
-_HEAD_SOURCES = {
+HEAD_SOURCES = {
     "weight_dtype": "heads are published in 16 bits, also for quantised targets",
     "coverage": "a head always has a draft",
     "first pass": "vLLM pads it to the positions just verified, rejected ones included",
@@ -112,33 +123,30 @@ class Eagle(_Sequential):
 
     kind: ClassVar[str] = "eagle"
     label: ClassVar[str] = "EAGLE head"
-    sources: ClassVar[Mapping[str, str]] = _HEAD_SOURCES
+    sources: ClassVar[Mapping[str, str]] = HEAD_SOURCES
 
     def __post_init__(self) -> None:
         dtype_bytes(self.weight_dtype, "weight_dtype")
 
-    def _head(self, target: Model) -> Model:
+    def cache_model(self, target: Model) -> Model:
         return head_model(target, 1, target.vocab)
 
     def _forward(
         self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        head = self._head(place.target)
+        head = self.cache_model(place.target)
         tokens = np.asarray(batch, dtype=float) * positions
         layer = place.forward(head, batch, positions, context, weight_dtype=self.weight_dtype)
         return layer + place.linear(head.hidden, 2 * head.hidden, tokens)
 
     def _own_parameters(self, target: Model) -> float:
-        return _layer_parameters(self._head(target)) + 2.0 * target.hidden**2
+        return layer_parameters(self.cache_model(target)) + 2.0 * target.hidden**2
 
     def weight_bytes(self, place: Place) -> float:
         return self._own_parameters(place.target) * dtype_bytes(self.weight_dtype)
 
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return self._head(place.target).kv_bytes_per_token(place.kv_dtype)
-
     def flops_per_token(self, target: Model) -> float:
-        return self._head(target).flops_per_token + 4.0 * target.hidden**2
+        return self.cache_model(target).flops_per_token + 4.0 * target.hidden**2
 
 
 @register
@@ -156,7 +164,7 @@ class Eagle3(Eagle):
     kind: ClassVar[str] = "eagle3"
     label: ClassVar[str] = "EAGLE-3 head"
     sources: ClassVar[Mapping[str, str]] = {
-        **_HEAD_SOURCES,
+        **HEAD_SOURCES,
         "draft_vocab": "draft_vocab_size of yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
     }
 
@@ -164,7 +172,7 @@ class Eagle3(Eagle):
         super().__post_init__()
         whole("draft_vocab", self.draft_vocab, 1)
 
-    def _head(self, target: Model) -> Model:
+    def cache_model(self, target: Model) -> Model:
         return head_model(target, 1, min(self.draft_vocab, target.vocab))
 
     def _widening(self, target: Model) -> float:
@@ -177,23 +185,23 @@ class Eagle3(Eagle):
     def _forward(
         self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        head = self._head(place.target)
+        head = self.cache_model(place.target)
         tokens = np.asarray(batch, dtype=float) * positions
         layer = place.forward(head, batch, positions, context, weight_dtype=self.weight_dtype)
         rows = self._widening(place.target) / place.tensor_parallel
         return layer + place.linear(rows, head.hidden, tokens)
 
-    def _once(self, place: Place, tokens: FloatArray) -> FloatArray:
+    def _fusion(self, place: Place, tokens: FloatArray) -> FloatArray:
         return place.linear(place.target.hidden, 3 * place.target.hidden, tokens)
 
     def _own_parameters(self, target: Model) -> float:
-        head, h = self._head(target), target.hidden
-        own = _layer_parameters(head) + head.head_parameters
+        head, h = self.cache_model(target), target.hidden
+        own = layer_parameters(head) + head.head_parameters
         return own + 3.0 * h**2 + self._widening(target) * h
 
     def flops_per_token(self, target: Model) -> float:
         h = target.hidden
-        return self._head(target).flops_per_token + 2.0 * h * self._widening(target)
+        return self.cache_model(target).flops_per_token + 2.0 * h * self._widening(target)
 
 
 @register
@@ -213,7 +221,7 @@ class Mtp(_Sequential):
         "passes": "one module run γ times, as vLLM does; further published modules are not used",
     }
 
-    def _head(self, target: Model) -> Model:
+    def cache_model(self, target: Model) -> Model:
         if not target.mtp_layers:
             raise InputError(
                 f"target must have a multi-token-prediction module, got {target.name} with none"
@@ -223,23 +231,20 @@ class Mtp(_Sequential):
     def _forward(
         self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        head = self._head(place.target)
+        head = self.cache_model(place.target)
         tokens = np.asarray(batch, dtype=float) * positions
         layer = place.forward(head, batch, positions, context, weight_dtype=place.weight_dtype)
         return layer + place.linear(head.hidden, 2 * head.hidden, tokens)
 
     def weight_bytes(self, place: Place) -> float:
-        head = self._head(place.target)
+        head = self.cache_model(place.target)
         # The output head and the embedding are the target's.
-        tables = head.parameters - _layer_parameters(head)
+        tables = head.parameters - layer_parameters(head)
         own = head.weight_bytes(place.weight_dtype) - tables * dtype_bytes(head.base_dtype)
         return own + 2.0 * head.hidden**2 * dtype_bytes(head.base_dtype)
 
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return self._head(place.target).kv_bytes_per_token(place.kv_dtype)
-
     def flops_per_token(self, target: Model) -> float:
-        return self._head(target).flops_per_token + 4.0 * target.hidden**2
+        return self.cache_model(target).flops_per_token + 4.0 * target.hidden**2
 
 
 @lru_cache(maxsize=64)
@@ -253,96 +258,3 @@ def _last_layer(target: Model) -> Model:
         final_norm_parameters=0,
         mtp_layers=0,
     )
-
-
-@register
-@dataclass(frozen=True)
-class Medusa(Drafter):
-    """Medusa: head i predicts the token i places ahead, all from one hidden state, in one pass.
-
-    Each is a residual block h→h and an output table of its own (Cai et al. 2024, arXiv 2401.10774,
-    section 3.1), so γ heads read γ tables: one pass, but not of constant cost. `heads` are loaded
-    whether used or not; γ beyond them raises InputError.
-    """
-
-    heads: int = 5
-
-    kind: ClassVar[str] = "medusa"
-    label: ClassVar[str] = "Medusa heads"
-    parallel: ClassVar[bool] = True
-    sources: ClassVar[Mapping[str, str]] = {
-        "heads": "five heads are the paper's suggestion (arXiv 2401.10774, section 3.1)",
-        "coverage": "a head always has a draft",
-    }
-
-    def __post_init__(self) -> None:
-        whole("heads", self.heads, 1)
-
-    def step_seconds(
-        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
-    ) -> FloatArray:
-        drafted = whole("gamma", gamma, 0, self.heads)
-        h, vocab = place.target.hidden, place.target.vocab
-        one = place.linear(h, h, batch) + place.linear(vocab / place.tensor_parallel, h, batch)
-        one = one + sampling_seconds(place.gpu, batch, vocab)
-        shape = np.broadcast_shapes(drafted.shape, np.shape(batch), np.shape(context))
-        return np.broadcast_to(drafted * one, shape).copy()
-
-    def weight_bytes(self, place: Place) -> float:
-        h = place.target.hidden
-        return 2.0 * self.heads * (h * h + h * place.target.vocab)
-
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return 0.0
-
-    def flops_per_token(self, target: Model) -> float:
-        return 2.0 * target.hidden * (target.hidden + target.vocab)
-
-
-@register
-@dataclass(frozen=True)
-class BlockHead(Drafter):
-    """Block-parallel head: a few layers like the target's fill γ positions in one pass.
-
-    One forward of γ positions a sequence through `layers` layers and the target's output head, as
-    in DFlash (arXiv 2602.06036); own weights and KV cache of those layers.
-    """
-
-    layers: int = 5
-    weight_dtype: str = "bf16"
-
-    kind: ClassVar[str] = "block"
-    label: ClassVar[str] = "Block-parallel head"
-    parallel: ClassVar[bool] = True
-    sources: ClassVar[Mapping[str, str]] = {
-        "layers": "five layers, as DFlash's heads for Qwen3 (arXiv 2602.06036)",
-        "weight_dtype": _HEAD_SOURCES["weight_dtype"],
-        "coverage": "a head always has a draft",
-    }
-
-    def __post_init__(self) -> None:
-        whole("layers", self.layers, 1)
-        dtype_bytes(self.weight_dtype, "weight_dtype")
-
-    def _head(self, target: Model) -> Model:
-        return head_model(target, self.layers, target.vocab)
-
-    def step_seconds(
-        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
-    ) -> FloatArray:
-        drafted = whole("gamma", gamma, 0)
-        positions = np.maximum(drafted, 1)
-        head = self._head(place.target)
-        once = place.forward(head, batch, positions, context, weight_dtype=self.weight_dtype)
-        sampled = np.asarray(batch, dtype=float) * positions
-        once = once + sampling_seconds(place.gpu, sampled, head.vocab)
-        return np.where(drafted > 0, once, 0.0)
-
-    def weight_bytes(self, place: Place) -> float:
-        return _layer_parameters(self._head(place.target)) * dtype_bytes(self.weight_dtype)
-
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return self._head(place.target).kv_bytes_per_token(place.kv_dtype)
-
-    def flops_per_token(self, target: Model) -> float:
-        return self._head(target).flops_per_token

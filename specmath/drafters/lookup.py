@@ -54,10 +54,12 @@ class NGram(Drafter):
         shape = np.broadcast_shapes(np.shape(drafted), np.shape(batch), np.shape(context))
         return np.where(np.broadcast_to(drafted, shape) > 0, self.lookup_seconds, 0.0)
 
-    def weight_bytes(self, place: Place) -> float:
-        return 0.0
+    def pass_seconds(
+        self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        return self.step_seconds(place, positions, batch, context)
 
-    def kv_bytes_per_token(self, place: Place) -> float:
+    def weight_bytes(self, place: Place) -> float:
         return 0.0
 
     def flops_per_token(self, target: Model) -> float:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specmath.checks import FloatArray, InputError, real, whole
+from specmath.checks import FloatArray, real, whole
 from specmath.drafters.base import Drafter, Place, register, sampling_seconds
 from specmath.models import LayerGroup, Model
 
@@ -42,7 +42,7 @@ class SeparateModel(Drafter):
     def __post_init__(self) -> None:
         whole("tensor_parallel", self.tensor_parallel, 1)
 
-    def _seconds(
+    def pass_seconds(
         self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         forward = place.forward(
@@ -59,13 +59,13 @@ class SeparateModel(Drafter):
     def step_seconds(
         self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        return self.passes(gamma) * self._seconds(place, 1, batch, context)
+        return self.passes(gamma) * self.pass_seconds(place, 1, batch, context)
 
     def weight_bytes(self, place: Place) -> float:
         return self.model.weight_bytes(self.weight_dtype)
 
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return self.model.kv_bytes_per_token(place.kv_dtype)
+    def cache_model(self, target: Model) -> Model:
+        return self.model
 
     def flops_per_token(self, target: Model) -> float:
         return self.model.flops_per_token
@@ -88,7 +88,7 @@ class ParallelModel(SeparateModel):
         self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         drafted = whole("gamma", gamma, 0)
-        once = self._seconds(place, np.maximum(drafted, 1), batch, context)
+        once = self.pass_seconds(place, np.maximum(drafted, 1), batch, context)
         return np.where(drafted > 0, once, 0.0)
 
 
@@ -127,20 +127,21 @@ class LayerSkip(Drafter):
     def __post_init__(self) -> None:
         real("share", self.share, 0, 1, low_open=True)
 
+    def pass_seconds(
+        self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        cut = _first_layers(place.target, self.share)
+        forward = place.forward(cut, batch, positions, context, weight_dtype=place.weight_dtype)
+        sampled = np.asarray(batch, dtype=float) * positions
+        return forward + sampling_seconds(place.gpu, sampled, cut.vocab)
+
     def step_seconds(
         self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        cut = _first_layers(place.target, self.share)
-        forward = place.forward(cut, batch, 1, context, weight_dtype=place.weight_dtype)
-        return self.passes(gamma) * (forward + sampling_seconds(place.gpu, batch, cut.vocab))
+        return self.passes(gamma) * self.pass_seconds(place, 1, batch, context)
 
     def weight_bytes(self, place: Place) -> float:
         return 0.0
 
-    def kv_bytes_per_token(self, place: Place) -> float:
-        return 0.0
-
     def flops_per_token(self, target: Model) -> float:
-        if not isinstance(target, Model):
-            raise InputError(f"target must be a model, got {target!r}")
         return _first_layers(target, self.share).flops_per_token
