@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
-from specmath.logs.survival import check_survival
+from specmath.logs.survival import RATE_LIST, parse_rates
 from specmath.logs.tally import Tally, make_reading
 
 __all__ = ["Statistics"]
@@ -21,7 +21,7 @@ __all__ = ["Statistics"]
 _LINE = re.compile(r"statistics\s{1,40}([A-Za-z0-9_\-+]{1,40}):(.{1,4000})")
 _COUNT = re.compile(r"#(gen drafts|acc drafts|gen tokens|acc tokens) =\s{0,20}(\d{1,15})\b")
 _MEAN = re.compile(r"#mean acc len =\s{0,20}(\d{1,6}\.\d{1,6})")
-_RATES = re.compile(r"#acc rate/pos = \(((?:\d\.\d{1,9}(?:, )?){1,256})\)")
+_RATES = re.compile(rf"#acc rate/pos = \(({RATE_LIST})\)")
 _TIMES = re.compile(
     r"dur\(b,g,a\) =\s{0,20}(\d{1,12}(?:\.\d{1,6})?),\s{0,20}(\d{1,12}(?:\.\d{1,6})?),"
     r"\s{0,20}(\d{1,12}(?:\.\d{1,6})?) ms"
@@ -90,7 +90,7 @@ class Statistics:
         if found is None:
             return None
         try:
-            return check_survival(tuple(float(rate) for rate in found.group(1).split(", ") if rate))
+            return parse_rates(found.group(1))
         except LogError as error:
             self.notes.add(f"per-position rates not used: {error}", at)
             return None

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from specmath.logs.errors import LogError
 
-__all__ = ["check_survival"]
+__all__ = ["RATE_LIST", "check_survival", "parse_rates"]
+
+# A printed list of fractions: "0.812, 0.562, 0.337", whole or not at all.
+RATE_LIST = r"\d\.\d{1,9}(?:, \d\.\d{1,9}){0,255}(?![\d.]|, \d)"
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """The survival that a text matching RATE_LIST prints; LogError where it rises or exceeds 1."""
+    return check_survival(tuple(float(rate) for rate in text.split(", ")))
 
 
 def check_survival(rates: tuple[float, ...], unit: float = 1.0) -> tuple[float, ...]:

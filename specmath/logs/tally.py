@@ -173,6 +173,9 @@ def make_reading(
         tokens_per_step = 1.0 + accepted / steps
     if survival and gamma is None:
         gamma = len(survival)
+    if tokens_per_step is not None and tokens_per_step < 1.0:
+        notes.append(f"{tokens_per_step:g} tokens per step cannot be (at least 1): not used")
+        tokens_per_step = None
     gamma = _possible(gamma, tokens_per_step, notes)
     passes = _passes(steps, passes, notes)
     coverage = min(steps / passes, 1.0) if steps is not None and passes else None

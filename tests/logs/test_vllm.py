@@ -198,6 +198,25 @@ def test_v0_metrics_use_the_gauges_only(sample, only, said):
     )
 
 
+def test_zero_efficiency_is_no_length(only, said):
+    """Found by fuzzing: (gamma + 1) x 0 is not a number of tokens per step."""
+    reading = only(
+        "vllm:spec_decode_efficiency 0\nvllm:spec_decode_draft_acceptance_rate 0", gamma=4
+    )
+    assert reading.tokens_per_step is None
+    assert said(reading, "cannot be (at least 1)")
+
+
+def test_rates_run_together_are_not_used(only, said):
+    """Found by fuzzing: a damaged separator once made two rates one number."""
+    text = LINE.format(
+        length="2.71", accepted=1047, drafted=1836, rates="0.812, 0.5620.337", percent="57.0"
+    )
+    reading = only(text)
+    assert reading.survival is None
+    assert said(reading, "line 1: per-position rates are cut off")
+
+
 def test_metrics_since_start_sum_the_engines(sample, only):
     reading = only(sample("vllm_v1_prometheus_t0.txt"))
     assert (reading.steps, reading.drafted, reading.accepted) == (10400, 31200, 18104)

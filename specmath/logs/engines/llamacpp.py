@@ -20,7 +20,7 @@ from specmath.logs.errors import LogError
 from specmath.logs.llamacpp_statistics import Statistics
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
-from specmath.logs.survival import check_survival
+from specmath.logs.survival import RATE_LIST, parse_rates
 from specmath.logs.tally import Spread, Tally, make_reading
 
 __all__ = ["ENGINE", "GREEDY"]
@@ -36,9 +36,7 @@ _DRAFT = re.compile(
     r"\s{0,12}(\d{1,15}) generated\)"
 )
 _MEAN = re.compile(r"mean (?:acceptance length|len) =\s{0,8}(\d{1,6}\.\d{1,6})")
-_RATES = re.compile(
-    r"(?:acceptance rate per position|acc per pos) = \(((?:\d\.\d{1,9}(?:, )?){1,256})\)"
-)
+_RATES = re.compile(rf"(?:acceptance rate per position|acc per pos) = \(({RATE_LIST})\)")
 _EVAL = re.compile(
     r"(?<!prompt )\beval time =\s{0,12}(\d{1,12}(?:\.\d{1,6})?) ms /\s{0,12}(\d{1,12}) tokens"
 )
@@ -93,7 +91,7 @@ class LlamaLog(Parser):
 
     def _checked(self, text: str, at: Place) -> tuple[float, ...] | None:
         try:
-            return check_survival(tuple(float(rate) for rate in text.split(", ") if rate))
+            return parse_rates(text)
         except LogError as error:
             self.notes.add(f"per-position rates not used: {error}", at)
             return None

@@ -14,7 +14,7 @@ from specmath.logs.engine import SYNTHETIC, Engine, Parser, timestamp
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
-from specmath.logs.survival import check_survival
+from specmath.logs.survival import RATE_LIST, parse_rates
 from specmath.logs.tally import Tally, make_reading
 
 __all__ = ["ENGINE", "VllmLog"]
@@ -28,7 +28,7 @@ _V1 = re.compile(
     rf"(?:Accepted throughput: {_NUM} tokens/s, )?"
     rf"(?:Drafted throughput: (?P<speed>{_NUM}) tokens/s, )?"
     r"Accepted: (?P<accepted>\d{1,15}) tokens, Drafted: (?P<drafted>\d{1,15}) tokens"
-    r"(?:, Per-position acceptance rate: (?P<rates>(?:\d\.\d{1,9}(?:, )?){1,256}))?"
+    rf"(?:, Per-position acceptance rate: (?P<rates>{RATE_LIST}))?"
     rf"(?:,? ?Avg Draft acceptance rate: (?P<average>{_NUM}|nan)%)?"
 )
 _GENERATION = re.compile(rf"Avg generation throughput: ({_NUM}) tokens/s")
@@ -96,6 +96,8 @@ class VllmLog(Parser):
         printed = found["rate"] or found["average"]
         if printed and not abs(float(printed) / 100.0 - accepted / drafted) <= 0.001:
             self.notes.add("the printed rate is not accepted / drafted: the counts were used", at)
+        if found["rates"] is None and "Per-position" in text:
+            self.notes.add("per-position rates are cut off: not used", at)
         rates = self._rates(found["rates"], at)
         length = float(found["length"] or "nan")
         if rates is None or math.isnan(length):
@@ -119,7 +121,7 @@ class VllmLog(Parser):
         if text is None:
             return None
         try:
-            return check_survival(tuple(float(r) for r in text.split(", ") if r))
+            return parse_rates(text)
         except LogError as error:
             self.notes.add(f"per-position rates not used: {error}", at)
             return None
