@@ -225,6 +225,15 @@ def test_metrics_since_start_sum_the_engines(sample, only):
     assert reading.coverage == pytest.approx(1.0)
 
 
+def test_accepted_tokens_that_a_stop_trimmed(sample, only, said):
+    """Generated less accepted falls short of the steps: coverage is 1, and the reason is said."""
+    text = sample("vllm_v1_prometheus_t0.txt").read_text()
+    reading = only(text.replace("13765.0", "13665.0"))
+    assert reading.coverage == 1.0
+    assert said(reading, "before a stop or the length limit trims the output")
+    assert not said(only(text), "trims the output")
+
+
 def test_two_dumps_give_the_change(sample, only, said):
     t0, t1 = sample("vllm_v1_prometheus_t0.txt"), sample("vllm_v1_prometheus_t1.txt")
     reading = only(t0, t1)

@@ -69,6 +69,11 @@ class VllmMetrics(Parser):
                     "coverage is a lower bound: the first token of a request comes from prefill "
                     f"and {_REQUESTS} is not in the dump"
                 )
+        if drafts and passes is not None and passes < drafts:
+            warnings.append(
+                "accepted tokens are counted before a stop or the length limit trims the output: "
+                "up to gamma - 1 a request never reached the client"
+            )
         if drafts and len(given) == len(counts) and min(given, default=drafts) < 0.98 * drafts:
             warnings.append("drafts vary in length: not every step drafted every position")
         tally = Tally()
