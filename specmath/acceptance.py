@@ -199,7 +199,9 @@ class MixtureAcceptance(Acceptance):
 
     def survival(self, gamma: int) -> FloatArray:
         rows = np.stack([part.survival(gamma) for part in self.parts])
-        return np.asarray(self.step_shares(gamma) @ rows)
+        survival = np.asarray(self.step_shares(gamma) @ rows)
+        survival[0] = 1.0  # rounded shares do not sum to 1 exactly
+        return survival
 
     def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
         gammas = whole("gamma", gamma, 0)
@@ -207,7 +209,8 @@ class MixtureAcceptance(Acceptance):
             w / np.asarray(part.tokens_per_step(gammas))
             for w, part in zip(self.weights, self.parts, strict=True)
         )
-        return _like(gammas, np.asarray(1.0 / steps))
+        # Rounding must not move plain decoding, γ=0, off 1.
+        return _like(gammas, np.clip(1.0 / steps, 1.0, gammas + 1.0))
 
     def notes(self, gamma: int) -> tuple[str, ...]:
         found = (note for part in self.parts for note in part.notes(gamma))

@@ -80,7 +80,7 @@ def scenarios(draw: Any, gamma: Any = None, low_sigma: float = -0.5) -> Scenario
         said["copies_input"] = draw(st.sampled_from(["yes", "no"]))
     return Scenario(
         label=draw(LABELS),
-        gamma=draw(gamma or st.integers(0, 1000)),
+        gamma=draw(st.integers(0, 1000) if gamma is None else gamma),
         max_gamma=draw(st.integers(1, 256)),
         **said,
     )
