@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -198,13 +198,17 @@ def kinds() -> dict[str, type[Drafter]]:
 def drafter(kind: str, **options: Any) -> Drafter:
     """A drafter of that kind; `options` are the fields of its record.
 
-    Raises InputError for an unknown kind or option.
+    Raises InputError for an unknown kind or option, or one that is needed and missing.
     """
     if kind not in _KINDS:
         raise InputError(f"drafter must be one of {', '.join(_KINDS)}, got {kind!r}")
-    make: Callable[..., Drafter] = _KINDS[kind]
-    fields = set(getattr(make, "__dataclass_fields__", {}))
-    unknown = sorted(set(options) - fields)
+    make: Any = _KINDS[kind]
+    needs = {field.name: field.default is MISSING for field in fields(make)}
+    unknown = sorted(set(options) - set(needs))
     if unknown:
-        raise InputError(f"{kind} takes {', '.join(sorted(fields))}, got {', '.join(unknown)}")
-    return make(**options)
+        raise InputError(f"{kind} takes {', '.join(needs) or 'nothing'}, got {', '.join(unknown)}")
+    missing = [name for name, needed in needs.items() if needed and name not in options]
+    if missing:
+        raise InputError(f"{kind} needs {', '.join(missing)}, got nothing")
+    found: Drafter = make(**options)
+    return found

@@ -1,0 +1,319 @@
+"""Drafters: sizes against published ones, limits, and step costs that users reported."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from specmath import hardware, models
+from specmath.checks import InputError
+from specmath.drafters import (
+    EAGER,
+    ENGINES,
+    BlockHead,
+    Drafter,
+    Eagle,
+    Eagle3,
+    LayerSkip,
+    Medusa,
+    Mtp,
+    NGram,
+    ParallelModel,
+    Place,
+    SeparateModel,
+    drafter,
+    engine_overhead,
+    kinds,
+    sampling_seconds,
+)
+from specmath.serving import ServedStepCost
+
+DATA = Path(__file__).parent / "data"
+LLAMA_1B, LLAMA_8B, LLAMA_70B = (
+    models.find(name) for name in ("Llama-3.2-1B", "Llama-3.1-8B", "Llama-3.1-70B")
+)
+DEEPSEEK = models.find("DeepSeek-V3")
+H100 = "H100 SXM"
+PLACE = Place(LLAMA_8B, H100)
+ALL: list[Drafter] = [
+    SeparateModel(LLAMA_1B),
+    ParallelModel(LLAMA_1B),
+    LayerSkip(),
+    NGram(),
+    Eagle(),
+    Eagle3(),
+    Medusa(heads=8),
+    BlockHead(),
+]
+SEQUENTIAL = [d for d in ALL if not d.parallel]
+MT_BENCH_CONTEXT = 400  # prompts of about 100 tokens, answers of a few hundred
+
+
+def reported(source: str, prefix: str) -> tuple[np.ndarray, np.ndarray, float]:
+    """(γ, s, plain tokens/s) of one reported series."""
+    text = (DATA / "reported_step_costs.csv").read_text(encoding="utf-8").splitlines()
+    rows = [
+        row
+        for row in csv.DictReader(line for line in text if not line.startswith("#"))
+        if row["source"] == source and row["config"].startswith(prefix)
+    ]
+    gammas = [int(row["config"].split("K=")[1].split()[0]) for row in rows]
+    costs = [float(row["implied_step_cost_ratio"]) for row in rows]
+    return np.array(gammas), np.array(costs), float(rows[0]["base_tok_s"])
+
+
+# Table of models in the README of SafeAILab/EAGLE, billions, two digits. Qwen2.5 has Qwen2's shape.
+EAGLE_SIZES = {
+    "Llama-2-7B": 0.24,
+    "Llama-2-13B": 0.37,
+    "Llama-2-70B": 0.99,
+    "Llama-3.1-8B": 0.25,
+    "Llama-3.1-70B": 0.99,
+    "Mixtral-8x7B": 0.28,
+    "Qwen2.5-7B": 0.26,
+    "Qwen2.5-14B": 0.33,
+}
+
+
+@pytest.mark.parametrize(("target", "billions"), EAGLE_SIZES.items())
+def test_eagle_heads_have_the_published_size(target: str, billions: float) -> None:
+    """To 0.5% beyond the rounding to two digits (Qwen2.5-14B: 0.325 against "0.33")."""
+    size = Eagle().weight_bytes(Place(models.find(target), H100)) / 2 / 1e9
+    assert size == pytest.approx(billions, abs=0.005 + 0.005 * billions)
+
+
+def test_eagle_head_of_qwen_72b_is_a_known_miss() -> None:
+    """Published 1.05 billion; from the target's shape 1.01, 3.6% fewer."""
+    size = Eagle().weight_bytes(Place(models.find("Qwen2.5-72B"), H100)) / 2 / 1e9
+    assert size / 1.05 - 1 == pytest.approx(-0.036, abs=0.003)
+
+
+def test_mtp_module_of_deepseek_v3_has_the_published_size() -> None:
+    """11.5 billion parameters of its own (README of DeepSeek-V3), mostly in fp8."""
+    place = Place(DEEPSEEK, "H200 SXM", 8, None)
+    assert Mtp().weight_bytes(place) == pytest.approx(11.5e9, rel=0.03)
+
+
+def test_eagle3_head_by_hand() -> None:
+    """h = 4096, 8 KV heads of 128, width 14336, 32000 rows: layer, 3h→h, 2h inputs, table."""
+    h, kv, width = 4096, 2 * 8 * 128, 14336
+    layer = h * h + h * kv + h * h + 3 * h * width
+    wider, fusion, table = h * (h + kv), 3 * h * h, 32000 * h
+    assert Eagle3().weight_bytes(PLACE) == 2 * (layer + wider + fusion + table)
+    assert Eagle3().flops_per_token(LLAMA_8B) == 2 * (layer + wider + table)
+    assert Eagle3().kv_bytes_per_token(PLACE) == 2 * kv
+
+
+def test_medusa_and_block_heads_by_hand() -> None:
+    h, vocab = LLAMA_8B.hidden, LLAMA_8B.vocab
+    assert Medusa(heads=3).weight_bytes(PLACE) == 2 * 3 * (h * h + h * vocab)
+    assert Medusa().kv_bytes_per_token(PLACE) == 0
+    two, four = (BlockHead(layers=n).weight_bytes(PLACE) for n in (2, 4))
+    assert four == 2 * two
+    assert BlockHead(layers=5).kv_bytes_per_token(PLACE) == 5 * Eagle().kv_bytes_per_token(PLACE)
+
+
+def test_what_shares_the_targets_weights_adds_none() -> None:
+    for shares in (LayerSkip(), NGram()):
+        assert shares.weight_bytes(PLACE) == 0
+        assert shares.kv_bytes_per_token(PLACE) == 0
+
+
+@pytest.mark.parametrize("which", ALL, ids=lambda d: d.kind)
+def test_no_draft_costs_nothing_and_arrays_equal_scalars(which: Drafter) -> None:
+    gamma, batch, context = np.arange(9), np.array([[1], [33]]), np.array([[[64]], [[9000]]])
+    grid = which.step_seconds(PLACE, gamma, batch, context)
+    assert grid.shape == (2, 2, 9)
+    assert np.all(grid[..., 0] == 0)
+    assert np.all(grid[..., 1:] > 0)
+    for index in ((0, 0, 3), (1, 1, 8), (1, 0, 1)):
+        i, j, k = index
+        one = which.step_seconds(PLACE, gamma[k], batch[j, 0], context[i, 0, 0])
+        assert float(one) == pytest.approx(float(grid[index]), rel=1e-12)
+
+
+@pytest.mark.parametrize("which", SEQUENTIAL, ids=lambda d: d.kind)
+def test_sequential_drafters_pay_every_token(which: Drafter) -> None:
+    """Each further token costs one pass; at batch 1 the wider first pass is nearly free."""
+    seconds = which.step_seconds(PLACE, np.arange(1, 9), 1, 1024)
+    one = float(which.pass_seconds(PLACE, 1, 1, 1024))
+    np.testing.assert_allclose(np.diff(seconds), one, rtol=0.01)
+
+
+def test_parallel_drafters_pay_one_pass() -> None:
+    for which in (ParallelModel(LLAMA_1B), BlockHead()):
+        seconds = which.step_seconds(PLACE, np.array([1, 8]), 1, 1024)
+        assert seconds[1] == pytest.approx(seconds[0], rel=0.02)
+        assert which.passes(8) == 1
+    assert NGram().passes(8) == 0
+
+
+def test_medusa_reads_a_table_a_head() -> None:
+    """One pass, but γ output tables of 2hV bytes: no faster than the bandwidth allows."""
+    seconds = Medusa().step_seconds(PLACE, np.array([1, 4]), 1, 1024)
+    table = 2 * LLAMA_8B.hidden * LLAMA_8B.vocab / hardware.find(H100).bandwidth
+    assert seconds[1] == pytest.approx(4 * seconds[0])
+    assert table < seconds[0] < 1.6 * table
+    with pytest.raises(InputError, match="gamma must be a whole number >= 0 and <= 5, got 6"):
+        Medusa(heads=5).step_seconds(PLACE, 6, 1, 1024)
+
+
+def test_a_separate_model_is_its_own_plain_step() -> None:
+    expected = PLACE.forward(LLAMA_1B, 4, 1, 2000, tensor_parallel=1, weight_dtype="bf16")
+    expected = expected + sampling_seconds(H100, 4, LLAMA_1B.vocab)
+    found = SeparateModel(LLAMA_1B).step_seconds(PLACE, 3, 4, 2000)
+    assert float(found) == pytest.approx(3 * float(expected))
+
+
+def test_the_draft_keeps_its_own_tensor_parallel() -> None:
+    wide = replace(PLACE, target=LLAMA_70B, tensor_parallel=4)
+    alone = SeparateModel(LLAMA_1B)
+    assert alone.gpus(wide) == 1
+    assert float(alone.step_seconds(wide, 4, 8, 1024)) == float(
+        alone.step_seconds(PLACE, 4, 8, 1024)
+    )
+    assert SeparateModel(LLAMA_1B, tensor_parallel=2).gpus(wide) == 2
+
+
+def test_layer_skip_approaches_the_target() -> None:
+    whole_target = LayerSkip(share=1.0).pass_seconds(PLACE, 1, 1, 1024)
+    plain = PLACE.forward(LLAMA_8B, 1, 1, 1024, weight_dtype="bf16")
+    assert float(whole_target - sampling_seconds(H100, 1, LLAMA_8B.vocab)) == float(plain)
+    assert LayerSkip(1.0).flops_per_token(LLAMA_8B) == LLAMA_8B.flops_per_token
+    # Llama-2-7B, 8 of 32 layers and the head: (8 layers + head) / (32 layers + head).
+    llama2 = models.find("Llama-2-7B")
+    layer = sum(g.active_matmul_parameters(llama2.hidden) for g in llama2.layers) / 32
+    head = llama2.head_parameters
+    share = LayerSkip().flops_per_token(llama2) / llama2.flops_per_token
+    assert share == pytest.approx((8 * layer + head) / (32 * layer + head))
+
+
+def test_a_one_layer_head_is_not_1_over_32() -> None:
+    """Trap 5: c of an EAGLE head on an 8B was measured at 0.10-0.14; the forward alone has 0.09."""
+    cost = ServedStepCost(LLAMA_8B, Eagle(), H100, 1, MT_BENCH_CONTEXT)
+    assert 2.5 / 32 < cost.c < 0.105
+    assert cost.c_hat == pytest.approx((2 * (218.1e6 + 33.6e6 + 525.3e6)) / 15.0e9, rel=0.02)
+
+
+def test_fit_of_the_reported_eagle_series() -> None:
+    for prefix, intercept, slope in (("EAGLE1", 1.087, 0.105), ("EAGLE3", 1.181, 0.144)):
+        gammas, costs, _ = reported("vllm#20780", prefix)
+        fitted = np.polyfit(gammas, costs, 1)
+        np.testing.assert_allclose(fitted, [slope, intercept], atol=5e-4)
+        assert np.abs(costs - np.polyval(fitted, gammas)).max() < 0.045
+
+
+def eagle_parts(which: Drafter, prefix: str) -> dict[str, float]:
+    """Reported slope and intercept in ms, what the roofline gives of them, and what is left."""
+    gammas, costs, per_second = reported("vllm#20780", prefix)
+    slope, intercept = np.polyfit(gammas, costs, 1) * 1e3 / per_second
+    forwards = ServedStepCost(LLAMA_8B, which, H100, 1, MT_BENCH_CONTEXT, engine="none")
+    drawn = (forwards.seconds(gammas) - forwards.plain_seconds) * 1e3
+    roof_slope, roof_intercept = np.polyfit(gammas, drawn, 1)
+    return {
+        "host": 1e3 / per_second - forwards.plain_seconds * 1e3,
+        "drafting": float(roof_slope),
+        "pass": float(slope - roof_slope),
+        "step": float(intercept - 1e3 / per_second - roof_intercept),
+    }
+
+
+def test_overheads_of_vllm_are_what_eagle_leaves_unexplained() -> None:
+    """Of EAGLE's slope (0.74 ms) four fifths are the head's forwards; the intercept is overhead."""
+    parts, used = eagle_parts(Eagle(), "EAGLE1"), engine_overhead("vllm")
+    assert parts["drafting"] / (parts["drafting"] + parts["pass"]) == pytest.approx(0.8, abs=0.05)
+    assert parts["host"] == pytest.approx(used.host_seconds * 1e3, abs=0.08)
+    assert parts["pass"] == pytest.approx(used.pass_seconds * 1e3, abs=0.04)
+    assert parts["step"] == pytest.approx(used.step_seconds * 1e3, abs=0.05)
+
+
+def test_eagle_is_reproduced_and_eagle3_is_a_known_miss() -> None:
+    """EAGLE within 1.5% (it set the overheads). EAGLE-3, predicted from them: 10 to 31% too cheap.
+
+    Its head is smaller, yet a pass took 0.55 ms more than head and overhead account for, and a
+    step 0.61 ms more; both heads ran in CUDA graphs. Known miss, not tuned away.
+    """
+    gammas, costs, _ = reported("vllm#20780", "EAGLE1")
+    own = ServedStepCost(LLAMA_8B, Eagle(), H100, 1, MT_BENCH_CONTEXT).total(gammas)
+    np.testing.assert_allclose(own, costs, rtol=0.015)
+
+    gammas, costs, _ = reported("vllm#20780", "EAGLE3")
+    predicted = ServedStepCost(LLAMA_8B, Eagle3(), H100, 1, MT_BENCH_CONTEXT).total(gammas)
+    miss = predicted / costs - 1
+    assert -0.33 < miss.min() < -0.25
+    assert -0.19 < miss.max() < -0.10
+    parts, used = eagle_parts(Eagle3(), "EAGLE3"), engine_overhead("vllm")
+    assert parts["pass"] - used.pass_seconds * 1e3 == pytest.approx(0.55, abs=0.05)
+    assert parts["step"] - used.step_seconds * 1e3 == pytest.approx(0.61, abs=0.06)
+
+
+def test_eager_head_before_it_was_captured() -> None:
+    """vLLM pull request 16035: K = 2 and 4 on the 8B, head not compiled. Two points set three
+    numbers, so this checks the arithmetic of the record, no more. To 2%."""
+    rows = {2: 1.385, 4: 1.615}
+    cost = ServedStepCost(LLAMA_8B, Eagle(), H100, 1, MT_BENCH_CONTEXT, engine="vllm-eager-draft")
+    assert 1 / cost.plain_seconds == pytest.approx(128.64, rel=0.01)
+    np.testing.assert_allclose(cost.total(np.array([2, 4])), list(rows.values()), rtol=0.02)
+
+
+def test_without_cuda_graphs_launches_bound_a_small_draft() -> None:
+    """At 5 us a kernel the host is slower than a 1B model on an H100, not than an 8B."""
+    eager = replace(PLACE, graph_sizes=EAGER)
+    small = SeparateModel(LLAMA_1B)
+    captured = float(small.pass_seconds(PLACE, 1, 1, 1024))
+    assert float(small.pass_seconds(eager, 1, 1, 1024)) >= captured
+    target = [p.forward(LLAMA_8B, 1, 1, 1024, weight_dtype="bf16") for p in (PLACE, eager)]
+    assert float(target[1]) == pytest.approx(float(target[0]), rel=0.05)
+
+
+def test_every_default_has_a_source() -> None:
+    for kind in kinds().values():
+        assert kind.sources["coverage"]
+        assert all(text for text in kind.sources.values())
+    assert all(overhead.source for overhead in ENGINES.values())
+    assert set(kinds()) == {
+        "separate", "parallel_model", "layer_skip", "ngram",
+        "eagle", "eagle3", "mtp", "medusa", "block",
+    }  # fmt: skip
+
+
+def test_registry_dispatches_and_refuses() -> None:
+    assert drafter("eagle3", draft_vocab=16000) == Eagle3(draft_vocab=16000)
+    assert drafter("separate", model=LLAMA_1B) == SeparateModel(LLAMA_1B)
+    with pytest.raises(InputError, match=r"drafter must be one of .*eagle3.*, got 'eagle4'"):
+        drafter("eagle4")
+    with pytest.raises(InputError, match="takes heads, got head"):
+        drafter("medusa", head=3)
+    with pytest.raises(InputError, match="separate needs model"):
+        drafter("separate")
+    with pytest.raises(InputError, match=r"engine must be one of vllm, .*, got 'sglang'"):
+        engine_overhead("sglang")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("layer_skip", {"share": 0.0}),
+        ("layer_skip", {"share": 1.5}),
+        ("ngram", {"coverage": -0.1}),
+        ("ngram", {"lookup_seconds": -1.0}),
+        ("medusa", {"heads": 0}),
+        ("block", {"layers": 0}),
+        ("eagle", {"weight_dtype": "bf17"}),
+        ("eagle3", {"draft_vocab": 0}),
+        ("separate", {"model": LLAMA_1B, "tensor_parallel": 0}),
+    ],
+)
+def test_bad_options_are_refused_by_name(kind: str, options: dict[str, object]) -> None:
+    name = next(key for key in reversed(options))
+    with pytest.raises(InputError, match=name):
+        drafter(kind, **options)
+
+
+def test_mtp_needs_a_target_that_has_one() -> None:
+    with pytest.raises(InputError, match=r"Llama-3.1-8B with none"):
+        Mtp().step_seconds(PLACE, 2, 1, 1024)
