@@ -34,7 +34,7 @@ def within_budget(
     arithmetic per token (Theorem 3.11) and of the cost per token s/τ at the same price and batch;
     None is no budget. Raises InputError outside the ranges.
     """
-    gammas = np.arange(halves.reach + 1)
+    gammas = np.arange(halves.cost.reach + 1)
     operations, cost = halves.operations(gammas), 1.0 / halves.speedup(gammas)
     allowed = np.ones(gammas.shape, dtype=bool)
     budgets = (

@@ -8,11 +8,15 @@ __all__ = [
     "ACCEPTANCE_CHOICES",
     "ACCEPTANCE_FORMS",
     "CITED_RANGES",
+    "COMPUTED_FROM_HARDWARE",
     "DRAFT_CHOICES",
     "DRAFT_FORMS",
+    "ENGINE_CHOICES",
     "HALVES",
+    "KV_DTYPE_CHOICES",
     "MEASURED_AT",
     "SOURCE_CHOICES",
+    "WEIGHT_DTYPE_CHOICES",
     "WORKLOADS",
     "WORKLOAD_CHOICES",
     "YES_NO",
@@ -34,6 +38,7 @@ ACCEPTANCE_FORMS: dict[str, tuple[str, ...]] = {
 DRAFT_FORMS: dict[str, tuple[str, ...]] = {
     "times": ("target_ms", "draft_ms"),
     "ratio": ("c",),
+    "hardware": ("gpu", "model", "draft"),
     "range": ("c_low", "c_high"),
 }
 """Each form of draft cost and the fields it needs; `target_ms` is optional in the others."""
@@ -45,6 +50,9 @@ CITED_RANGES: dict[str, dict[str, float]] = {
 """What "I don't know" is taken as where no range is given. α: Leviathan et al. 2023, Table 2 has
 0.53 to 0.82 for small drafts. c: 0.02 is T5-small (their Table 4), about 0.23 a 1B draft for an
 8B target on an H100, composed from measured kernel tables."""
+
+COMPUTED_FROM_HARDWARE = ("target_ms", "sigma", "c_hat", "overhead")
+"""Fields that the step-time model answers: they may not be given beside `draft_form=hardware`."""
 
 MEASURED_AT = ("accepted_per_step", "tokens_per_step", "accepted_share")
 """Forms whose number means nothing without the γ it was measured at."""
@@ -75,7 +83,22 @@ ACCEPTANCE_CHOICES = (
 DRAFT_CHOICES = (
     Choice("times", "Two times in ms"),
     Choice("ratio", "c: draft forward ÷ target forward"),
+    Choice("hardware", "From GPU, models and batch", "computed by the step-time model"),
     Choice("range", "I don't know: a range of c"),
+)
+WEIGHT_DTYPE_CHOICES = (
+    Choice("native", "As published"),
+    Choice("bf16", "bf16"),
+    Choice("fp8", "fp8"),
+    Choice("int8", "int8"),
+    Choice("int4", "int4"),
+    Choice("mxfp4", "mxfp4"),
+)
+KV_DTYPE_CHOICES = (Choice("bf16", "bf16"), Choice("fp8", "fp8"))
+ENGINE_CHOICES = (
+    Choice("vllm", "vLLM, all captured in CUDA graphs", "overhead fitted to vLLM issue 20780"),
+    Choice("vllm-eager-draft", "vLLM, draft run eagerly", "overhead of vLLM pull request 16035"),
+    Choice("none", "No host overhead (a lower bound)"),
 )
 WORKLOAD_CHOICES = (
     Choice("creative", "Creative writing (α 0.6, planning range, not measured)"),

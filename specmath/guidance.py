@@ -65,17 +65,26 @@ def checklist(prediction: Prediction) -> tuple[Check, ...]:
     return tuple(ask(prediction) for ask in _QUESTIONS)
 
 
+def _slope(p: Prediction) -> tuple[float | None, bool]:
+    """σ at the γ in use (None: unknown), and whether it is known rather than assumed."""
+    s = p.scenario
+    if s.draft_form == "hardware":
+        return p.halves.cost.sigma_at(max(1, s.gamma)), True
+    return s.sigma, s.sigma not in (None, 0)
+
+
 def _bound_by(p: Prediction) -> Check:
-    question, s = "Bound by memory or by arithmetic?", p.scenario
-    if s.sigma is None:
+    question, (sigma, known) = "Bound by memory or by arithmetic?", _slope(p)
+    if sigma is None:
         return Check(question, "unknown", "Unknown: taken from memory-bound to compute-bound.")
-    cost = significant(float(p.halves.cost.verify(s.gamma)))
-    passes = f"a pass over {count(s.gamma + 1, 'token')} is taken to cost {cost} plain steps"
-    if s.sigma == 0:
+    tokens = count(p.scenario.gamma + 1, "token")
+    cost = significant(float(p.halves.cost.verify(p.scenario.gamma)))
+    passes = f"a pass over {tokens} is taken to cost {cost} plain steps"
+    if not known:
         return Check(
             question, "unknown", f"Assumed memory-bound: {passes}. Time one at your batch."
         )
-    if s.sigma < 0.5:
+    if sigma < 0.5:
         return Check(question, "good", f"Nearer to memory: {passes}.")
     return Check(question, "bad", f"Nearer to arithmetic: {passes}; extra tokens are billed.")
 
@@ -112,11 +121,15 @@ def _draft_size(p: Prediction) -> Check:
     c = f"c is {significant(p.halves.cost.c)}"
     if s.c_low is not None and s.c_high is not None:
         c = f"c is not known, {significant(s.c_low)} to {significant(s.c_high)}"
-    if s.target_billions is None or s.draft_billions is None:
+    if s.draft_form == "hardware":
+        arithmetic = p.halves.cost.c_hat
+        times = 1 / arithmetic if arithmetic else np.inf
+    elif s.target_billions is None or s.draft_billions is None:
         return Check(question, "unknown", f"Sizes not given; {c}.")
-    if s.draft_billions == 0:
+    else:
+        times = s.target_billions / s.draft_billions if s.draft_billions else np.inf
+    if np.isinf(times):
         return Check(question, "good", f"No draft weights; {c}.")
-    times = s.target_billions / s.draft_billions
     return Check(
         question,
         "good" if times >= TWO_ORDERS / 2 else "bad",
@@ -129,9 +142,10 @@ def _below_crossover(p: Prediction) -> Check:
     question, s = "If compute-bound: is γ below the crossover?", p.scenario
     crossing = p.crossover_gamma
     where = f"arithmetic outgrows speed at γ={crossing}" if crossing else "there is no crossover"
-    if s.sigma is not None and s.sigma < 0.5:
+    sigma, _ = _slope(p)
+    if sigma is not None and sigma < 0.5:
         return Check(question, "good", f"Not compute-bound as given; {where}.")
-    if s.sigma is not None and s.sigma >= 1:
+    if sigma is not None and sigma >= 1:
         return Check(question, "bad", "Compute-bound: every γ ≥ 1 costs more than it saves.")
     below = not crossing or s.gamma < crossing
     return Check(question, "good" if below else "bad", f"γ={s.gamma}; {where}.")
@@ -170,9 +184,8 @@ def rules(prediction: Prediction) -> tuple[Rule, ...]:
     if s.alpha_low is not None and s.alpha_high is not None:
         worst, best = s.alpha_low, s.alpha_high
         a = f"α from {significant(worst)} to {significant(best)}"
-    sigma = s.sigma
+    sigma, known = _slope(prediction)
     verification = "verification cost unknown" if sigma is None else f"σ={significant(sigma)}"
-    assumed = sigma is None or sigma == 0
     prefill = _prefill_share(prediction)
     share = "time to first token unknown" if prefill is None else f"{prefill:.0%} of a request"
     return (
@@ -187,7 +200,7 @@ def rules(prediction: Prediction) -> tuple[Rule, ...]:
             "use",
             "Idle arithmetic (small batch)",
             "verifying γ+1 tokens costs about what one costs",
-            "unknown" if assumed else _is((sigma or 0) < 0.1),
+            _is((sigma or 0) < 0.1) if known else "unknown",
             verification,
         ),
         Rule(
@@ -201,7 +214,7 @@ def rules(prediction: Prediction) -> tuple[Rule, ...]:
             "skip",
             "Large batch",
             "arithmetic is billed, and every rejected token costs",
-            "unknown" if assumed else _is((sigma or 0) >= 0.5),
+            _is((sigma or 0) >= 0.5) if known else "unknown",
             verification,
         ),
         Rule(
@@ -226,11 +239,12 @@ def _at_both(worst: bool, best: bool) -> State:
 def _prefill_share(p: Prediction) -> float | None:
     """TTFT over the whole request with plain decoding; None where a time is unknown."""
     s = p.scenario
-    if s.ttft_ms is None or s.target_ms is None:
+    if s.ttft_ms is None or p.tpot_plain is None:
         return None
     if s.output_tokens == 1:  # the first token is all there is, however fast it comes
         return 1.0
-    return s.ttft_ms / (s.ttft_ms + (s.output_tokens - 1) * s.target_ms)
+    decoding_ms = (s.output_tokens - 1) * p.tpot_plain * 1e3
+    return s.ttft_ms / (s.ttft_ms + decoding_ms)
 
 
 # ── planning ranges ──────────────────────────────────────────────────────────────────────────

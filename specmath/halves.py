@@ -17,13 +17,11 @@ from specmath.acceptance import (
 from specmath.checks import FloatArray, InputError
 from specmath.forms import WORKLOADS
 from specmath.scenario import Scenario
-from specmath.stepcost import LinearStepCost
+from specmath.served import served_of, step_time_error, tabulated
+from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 
-__all__ = ["SEARCH_LIMIT", "Halves", "acceptance_of", "ends", "step_cost_of", "unknowns"]
-
-SEARCH_LIMIT = 10_000
-"""γ at which a search for an unlimited optimum, crossover or budget gives up."""
+__all__ = ["Halves", "acceptance_of", "ends", "plain_seconds_of", "step_cost_of", "unknowns"]
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,7 @@ class Halves:
     """One acceptance with one step cost; everything else follows from these two."""
 
     acceptance: Acceptance
-    cost: LinearStepCost
-
-    @property
-    def reach(self) -> int:
-        """Where a search over γ ends: 10,000, or before a negative σ (v < 1) takes v to 0."""
-        sigma = self.cost.sigma
-        if sigma * SEARCH_LIMIT > -1.0:
-            return SEARCH_LIMIT
-        return int(np.ceil(-1 / sigma)) - 1
+    cost: StepCost
 
     def speedup(self, gammas: np.ndarray) -> FloatArray:
         """τ(γ) / s(γ) for each γ."""
@@ -87,47 +77,84 @@ _ACCEPTANCE: dict[str, Callable[[Scenario], Acceptance]] = {
 
 
 def acceptance_of(scenario: Scenario) -> Acceptance:
-    """The acceptance half; of a range, its middle."""
-    return _ACCEPTANCE[scenario.acceptance_form](scenario)
+    """The acceptance half; of a range, its middle; over all steps where some have no draft."""
+    return _over_all_steps(scenario, _ACCEPTANCE[scenario.acceptance_form](scenario))
+
+
+def _over_all_steps(scenario: Scenario, acceptance: Acceptance) -> Acceptance:
+    if scenario.draft_form != "hardware":
+        return acceptance
+    return served_of(scenario).accepts(acceptance)
 
 
 def _alpha_ends(s: Scenario) -> tuple[float, float]:
     return _given(s, "alpha_low"), _given(s, "alpha_high")
 
 
-_C_ENDS: dict[str, Callable[[Scenario], tuple[float, ...]]] = {
-    "times": lambda s: (_given(s, "draft_ms") / _given(s, "target_ms"),),
-    "ratio": lambda s: (_given(s, "c"),),
-    "range": lambda s: (_given(s, "c_low"), _given(s, "c_high")),
+def _linear(s: Scenario, c: float, unknown_c_hat: float, unknown_sigma: float) -> LinearStepCost:
+    """The curve between the theorems, with these in the place of what is not known."""
+    c_hat = unknown_c_hat if s.c_hat is None else s.c_hat
+    return LinearStepCost(c, c_hat, unknown_sigma if s.sigma is None else s.sigma, s.overhead)
+
+
+def _middle(s: Scenario, c: float) -> StepCost:
+    return _linear(s, c, c / 2, 0.5)
+
+
+def _linear_ends(s: Scenario, *cs: float) -> list[StepCost]:
+    """Each end of c, and of ĉ (0 and c) and σ (0 and 1) where they are not known."""
+    shares = (0.0, 1.0) if s.c_hat is None else (0.0,)
+    sigmas = (0.0, 1.0) if s.sigma is None else (0.0,)
+    return [_linear(s, c, share * c, sigma) for c, share, sigma in product(cs, shares, sigmas)]
+
+
+def _times(s: Scenario) -> float:
+    return _given(s, "draft_ms") / _given(s, "target_ms")
+
+
+def _served_cost(s: Scenario) -> TabulatedStepCost:
+    return tabulated(served_of(s), max(s.max_gamma, s.gamma))
+
+
+def _served_ends(s: Scenario) -> list[StepCost]:
+    error = step_time_error(served_of(s))
+    return [_served_cost(s).scaled(factor) for factor in (1.0 - error, 1.0 + error)]
+
+
+_COST: dict[str, Callable[[Scenario], StepCost]] = {
+    "times": lambda s: _middle(s, _times(s)),
+    "ratio": lambda s: _middle(s, _given(s, "c")),
+    "hardware": _served_cost,
+    "range": lambda s: _middle(s, (_given(s, "c_low") + _given(s, "c_high")) / 2),
+}
+_COST_ENDS: dict[str, Callable[[Scenario], list[StepCost]]] = {
+    "times": lambda s: _linear_ends(s, _times(s)),
+    "ratio": lambda s: _linear_ends(s, _given(s, "c")),
+    "hardware": _served_ends,
+    "range": lambda s: _linear_ends(s, _given(s, "c_low"), _given(s, "c_high")),
 }
 
 
-def _c_ends(scenario: Scenario) -> tuple[float, ...]:
-    return _C_ENDS[scenario.draft_form](scenario)
-
-
-def step_cost_of(scenario: Scenario) -> LinearStepCost:
+def step_cost_of(scenario: Scenario) -> StepCost:
     """The step-cost half; of an unknown, the middle of its range."""
-    c = float(np.mean(_c_ends(scenario)))
-    return LinearStepCost(
-        c=c,
-        c_hat=c / 2 if scenario.c_hat is None else scenario.c_hat,
-        sigma=0.5 if scenario.sigma is None else scenario.sigma,
-        overhead=scenario.overhead,
-    )
+    return _COST[scenario.draft_form](scenario)
+
+
+def plain_seconds_of(scenario: Scenario) -> float | None:
+    """Seconds of a plain decode step: given, or computed from hardware; None while unknown."""
+    if scenario.draft_form == "hardware":
+        return served_of(scenario).plain_seconds
+    return None if scenario.target_ms is None else scenario.target_ms / 1e3
 
 
 def ends(scenario: Scenario) -> list[Halves]:
     """Every combination of the ends of what is not known; one entry if all is known."""
     acceptances = [acceptance_of(scenario)]
     if scenario.acceptance_form == "range":
-        acceptances = [IidAcceptance(alpha) for alpha in _alpha_ends(scenario)]
-    sigmas = (0.0, 1.0) if scenario.sigma is None else (scenario.sigma,)
-    return [
-        Halves(acceptance, LinearStepCost(c, c_hat, sigma, scenario.overhead))
-        for acceptance, c, sigma in product(acceptances, _c_ends(scenario), sigmas)
-        for c_hat in ((0.0, c) if scenario.c_hat is None else (scenario.c_hat,))
-    ]
+        each = (IidAcceptance(alpha) for alpha in _alpha_ends(scenario))
+        acceptances = [_over_all_steps(scenario, acceptance) for acceptance in each]
+    costs = _COST_ENDS[scenario.draft_form](scenario)
+    return [Halves(acceptance, cost) for acceptance, cost in product(acceptances, costs)]
 
 
 def unknowns(s: Scenario) -> list[str]:
@@ -138,4 +165,7 @@ def unknowns(s: Scenario) -> list[str]:
         "ĉ from 0 to c": s.c_hat is None,
         "σ from 0 to 1": s.sigma is None,
     }
-    return [words for words, unknown in found.items() if unknown]
+    words = [what for what, unknown in found.items() if unknown]
+    if s.draft_form == "hardware":
+        words.append(f"step times ±{step_time_error(served_of(s)):.0%}")
+    return words

@@ -8,18 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from specmath import hardware
 from specmath.acceptance import Acceptance, IidAcceptance
-from specmath.checks import FloatArray
+from specmath.checks import FloatArray, InputError
 from specmath.cost import usd_per_million_tokens
 from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
-from specmath.halves import SEARCH_LIMIT, Halves, acceptance_of, ends, step_cost_of, unknowns
+from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, step_cost_of, unknowns
 from specmath.scenario import SPECS, Scenario
+from specmath.served import served_notes, served_of
+from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, TabulatedStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
 
-_ASSUMABLE = ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour")
+_ASSUMABLE: dict[bool, tuple[str, ...]] = {
+    False: ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour"),
+    True: ("batch", "tensor_parallel", "context_tokens"),
+}
+"""Fields whose default is an assumption, without and with the step-time model."""
 
 NO_ERROR_BAR = "no error bar yet"
 
@@ -85,9 +92,13 @@ class Prediction:
     @property
     def assumed(self) -> tuple[str, ...]:
         """The fields that count and that nobody gave: at their default, in words."""
-        s = self.scenario
-        at_default = (n for n in _ASSUMABLE if getattr(s, n) == Scenario.model_fields[n].default)
-        return tuple(f"{SPECS[n].label} {getattr(s, n):g}" for n in at_default)
+        s, fields = self.scenario, Scenario.model_fields
+        names = _ASSUMABLE[s.draft_form == "hardware"]
+        found = [n for n in names if getattr(s, n) == fields[n].default]
+        words = [f"{SPECS[n].label} {getattr(s, n):g}" for n in found]
+        if s.draft_form == "hardware" and s.usd_per_hour == hardware.find(str(s.gpu)).usd_per_hour:
+            words.append(f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g}, an on-demand price")
+        return tuple(words)
 
     @property
     def walltime_improvement(self) -> float:
@@ -103,7 +114,7 @@ class Prediction:
             "gamma": gamma,
             "c": cost.c,
             "c_hat": cost.c_hat,
-            "sigma": cost.sigma,
+            "sigma": cost.sigma_at(gamma),
             "tokens_per_step": self.tokens_per_step,
             "verify_cost": float(cost.verify(gamma)),
             "step_cost": self.step_cost,
@@ -174,7 +185,12 @@ def near_best(speedups: FloatArray) -> int:
 
 
 def _curve(scenario: Scenario, halves: Halves) -> Curve:
-    gammas = np.arange(max(scenario.max_gamma, scenario.gamma) + 1)
+    top = max(scenario.max_gamma, scenario.gamma)
+    if isinstance(halves.cost, TabulatedStepCost):
+        top = min(top, halves.cost.reach)
+    if scenario.gamma > top:
+        raise InputError(f"gamma must be <= {top} for this drafter, got {scenario.gamma}")
+    gammas = np.arange(top + 1)
     low = high = None
     if unknowns(scenario):
         spread = np.stack([h.speedup(gammas) for h in ends(scenario)])
@@ -213,12 +229,13 @@ def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
 def _optimal(halves: Halves) -> int:
     """argmax of τ/s over γ up to 10,000, smallest on ties."""
     acceptance, cost = halves.acceptance, halves.cost
-    if isinstance(acceptance, IidAcceptance) and cost.sigma == cost.overhead == 0:
+    theorem = isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0
+    if theorem and isinstance(acceptance, IidAcceptance):
         alpha = acceptance.alpha
         # No finite optimum: every further token helps, if ever less.
         endless = (cost.c == 0 < alpha) or (alpha == 1 > cost.c)
         return SEARCH_LIMIT if endless else int(optimal_gamma(alpha, cost.c))
-    return int(np.argmax(halves.speedup(np.arange(halves.reach + 1))))
+    return int(np.argmax(halves.speedup(np.arange(cost.reach + 1))))
 
 
 def _crossover(halves: Halves) -> int:
@@ -233,9 +250,9 @@ def _crossover(halves: Halves) -> int:
 
 
 def _time_and_money(s: Scenario, speedup: Estimate) -> dict[str, Any]:
-    if s.target_ms is None:
+    plain = plain_seconds_of(s)
+    if plain is None:
         return {"tpot_plain": None, "tpot": None, "usd_plain": None, "usd": None}
-    plain = s.target_ms / 1e3
     tpot = _scaled(speedup, lambda ratio: plain / ratio)
     if s.usd_per_hour is None:
         return {"tpot_plain": plain, "tpot": tpot, "usd_plain": None, "usd": None}
@@ -270,4 +287,6 @@ def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
             "every position is accepted alike (i.i.d.). Real drafts lose acceptance with position: "
             "give per-position rates if your server prints them."
         )
+    if s.draft_form == "hardware":
+        notes += served_notes(served_of(s))
     return tuple(notes)

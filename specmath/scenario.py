@@ -6,16 +6,22 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from specmath import hardware
 from specmath.acceptance import IidAcceptance, MixtureAcceptance, PerPositionAcceptance
+from specmath.checks import InputError
 from specmath.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
 from specmath.forms import (
     ACCEPTANCE_CHOICES,
     ACCEPTANCE_FORMS,
     CITED_RANGES,
+    COMPUTED_FROM_HARDWARE,
     DRAFT_CHOICES,
     DRAFT_FORMS,
+    ENGINE_CHOICES,
+    KV_DTYPE_CHOICES,
     MEASURED_AT,
     SOURCE_CHOICES,
+    WEIGHT_DTYPE_CHOICES,
     WORKLOAD_CHOICES,
     YES_NO,
 )
@@ -114,7 +120,7 @@ class Scenario(BaseModel):
         "gamma", low=1, high=256, whole=True, step=1, example="16",
     )  # fmt: skip
 
-    draft_form: Literal["times", "ratio", "range"] = choice(
+    draft_form: Literal["times", "ratio", "hardware", "range"] = choice(
         "ratio", "Draft cost: what you know", "Give what you have.", "draft", DRAFT_CHOICES
     )
     target_ms: float | None = number(
@@ -137,6 +143,42 @@ class Scenario(BaseModel):
         None, "c at worst", "", "High end; 0.25 covers a 1B draft for an 8B target on an H100 "
         "(about 0.23, composed from measured kernel tables).",
         "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, example="0.25",
+    )  # fmt: skip
+    gpu: str | None = text(
+        None, "GPU", "A name of the catalogue.", "served", max_length=60, example="H100 SXM"
+    )
+    model: str | None = text(
+        None, "Target model", "A name of the catalogue, or the text of a config.json.", "served",
+        max_length=20_000, example="Llama-3.1-8B",
+    )  # fmt: skip
+    draft: str | None = text(
+        None, "Draft", "A model's name or config.json, or a kind: eagle, eagle3, mtp, medusa, "
+        "block, ngram, layer_skip.", "served", max_length=20_000, example="Llama-3.2-1B",
+    )  # fmt: skip
+    context_tokens: int = number(
+        1024, "Context", "tokens", "Tokens already in the cache of a sequence; 1024 is assumed "
+        "until you give it.", "served",
+        low=1, high=10_000_000, whole=True, step=1024, symbol="L", example="8192",
+    )  # fmt: skip
+    weight_dtype: Literal["native", "bf16", "fp8", "int8", "int4", "mxfp4"] = choice(
+        "native", "Target weights", "How the target's weights are stored.", "served",
+        WEIGHT_DTYPE_CHOICES,
+    )  # fmt: skip
+    kv_dtype: Literal["bf16", "fp8"] = choice(
+        "bf16", "KV cache", "How keys and values are stored.", "served", KV_DTYPE_CHOICES
+    )
+    draft_tensor_parallel: int = number(
+        1, "GPUs of a draft model", "", "Tensor parallelism of a separate draft; often 1.",
+        "served", low=1, high=1024, whole=True, step=1, example="1",
+    )  # fmt: skip
+    engine: Literal["vllm", "vllm-eager-draft", "none"] = choice(
+        "vllm", "Engine overhead", "Host time of a step and of each pass of the drafter.",
+        "served", ENGINE_CHOICES,
+    )  # fmt: skip
+    coverage: float | None = number(
+        None, "Coverage", "", "Share of sequence-steps that get a draft at all; 1 unless the "
+        "draft is a lookup (then 0.5 is assumed while unknown).", "served",
+        low=0, high=1, step=0.05, symbol="κ", example="0.5", unknown=True,
     )  # fmt: skip
     overhead: float = number(
         0.0, "Overhead h", "plain steps", "Scheduling and rejection that speculation adds to each "
@@ -225,6 +267,8 @@ class Scenario(BaseModel):
         for form, cited in CITED_RANGES.items():
             if values.get(form) == "range":
                 values |= {k: v for k, v in cited.items() if values.get(k) is None}
+        if values.get("draft_form") == "hardware" and "usd_per_hour" not in values:
+            values["usd_per_hour"] = _assumed_price(values.get("gpu"))
         if values.get("acceptance_form") in MEASURED_AT and values.get("measured_gamma") is None:
             values["measured_gamma"] = values.get("gamma") or None
         return values
@@ -245,6 +289,7 @@ class Scenario(BaseModel):
             if bottom is not None and bottom > top:
                 raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
         _check_measured(self)
+        _check_hardware(self)
         _check_lists(self)
         return self
 
@@ -269,6 +314,14 @@ def _read_mixture(values: dict[str, Any]) -> tuple[tuple[float, float], ...]:
         raise ValueError(
             f"mixture must be share:alpha pairs such as 0.5:0.9,0.5:0.4, got {values['mixture']!r}"
         ) from error
+
+
+def _assumed_price(gpu: Any) -> float:
+    """The catalogue's assumed price of that GPU; a wrong name is refused where it is used."""
+    try:
+        return hardware.find(gpu).usd_per_hour
+    except InputError:
+        return float(Scenario.model_fields["usd_per_hour"].default)
 
 
 def _optional(name: str) -> bool:
@@ -297,6 +350,17 @@ def _check_form(scenario: Scenario, name: str, forms: dict[str, tuple[str, ...]]
         raise ValueError(
             f"{name}={form} does not use {', '.join(extra)}: leave out one or the other"
         )
+
+
+def _check_hardware(scenario: Scenario) -> None:
+    """What the step-time model computes may not be given beside it; the GPU must be known."""
+    if scenario.draft_form != "hardware":
+        return
+    fields = Scenario.model_fields
+    given = [n for n in COMPUTED_FROM_HARDWARE if getattr(scenario, n) != fields[n].default]
+    if given:
+        raise ValueError(f"draft_form=hardware computes {', '.join(given)}: leave it out")
+    hardware.find(scenario.gpu or "")
 
 
 def _check_measured(scenario: Scenario) -> None:

@@ -7,7 +7,7 @@ At γ=0 nothing is drafted: v = 1, d = h = 0, so s(0) = 1 for every input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,11 +15,30 @@ from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, real, whole
 
-__all__ = ["LinearStepCost", "StepCost", "sigma_from_verify_cost"]
+__all__ = [
+    "SEARCH_LIMIT",
+    "LinearStepCost",
+    "StepCost",
+    "TabulatedStepCost",
+    "sigma_from_verify_cost",
+]
+
+SEARCH_LIMIT = 10_000
+"""γ at which a search for an unlimited optimum, crossover or budget gives up."""
 
 
 class StepCost(Protocol):
-    """Any step cost: three parts, each in plain steps, each with the shape of γ."""
+    """Any step cost: three parts in plain steps, each with the shape of γ, up to γ = `reach`."""
+
+    @property
+    def c(self) -> float: ...
+
+    @property
+    def c_hat(self) -> float: ...
+
+    @property
+    def reach(self) -> int:
+        """The largest γ for which the cost is known."""
 
     def verify(self, gamma: ArrayLike) -> FloatArray: ...
 
@@ -28,6 +47,15 @@ class StepCost(Protocol):
     def extra(self, gamma: ArrayLike) -> FloatArray: ...
 
     def total(self, gamma: ArrayLike) -> FloatArray: ...
+
+    def sigma_at(self, gamma: int) -> float:
+        """σ = (v − 1)/γ there."""
+
+    def largest_c(self, gamma: int, spare: float) -> float | None:
+        """The c at which s(γ) is `spare` plain steps more; None where c does not count."""
+
+    def with_draft_cost(self, c: float) -> StepCost:
+        """The same verification and overhead with another draft cost."""
 
 
 def sigma_from_verify_cost(verify_cost: float, gamma: int) -> float:
@@ -67,6 +95,23 @@ class LinearStepCost:
         share = min(1.0, max(0.0, self.sigma))
         return (1 - share) * self.c + share * self.c_hat
 
+    @property
+    def reach(self) -> int:
+        """10,000, or before a negative σ (a measured v < 1) takes v to 0."""
+        if self.sigma * SEARCH_LIMIT > -1.0:
+            return SEARCH_LIMIT
+        return int(np.ceil(-1 / self.sigma)) - 1
+
+    def sigma_at(self, gamma: int) -> float:
+        return self.sigma
+
+    def largest_c(self, gamma: int, spare: float) -> float | None:
+        share = 1.0 - min(1.0, max(0.0, self.sigma))
+        return self.c + spare / (gamma * share) if share > 0 else None
+
+    def with_draft_cost(self, c: float) -> LinearStepCost:
+        return replace(self, c=c)
+
     def verify(self, gamma: ArrayLike) -> FloatArray:
         cost = 1.0 + self.sigma * whole("gamma", gamma, 0)
         if np.any(cost <= 0):
@@ -84,3 +129,73 @@ class LinearStepCost:
 
     def total(self, gamma: ArrayLike) -> FloatArray:
         return self.verify(gamma) + self.draft(gamma) + self.extra(gamma)
+
+
+@dataclass(frozen=True)
+class TabulatedStepCost:
+    """A step cost known at γ = 0 … K: from the step-time model of a GPU, or measured.
+
+    `verify_costs`, `draft_costs` and `extras` have K+1 entries in plain steps and start with
+    1, 0, 0; verify > 0, the others ≥ 0, ValueError otherwise, as beyond K. c is what one drafted
+    token costs at γ=1, ĉ its arithmetic.
+    """
+
+    verify_costs: tuple[float, ...]
+    draft_costs: tuple[float, ...]
+    extras: tuple[float, ...]
+    c: float
+    c_hat: float
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.verify_costs), len(self.draft_costs), len(self.extras)}
+        if len(lengths) != 1 or lengths == {0}:
+            raise InputError(f"the three costs must have one length >= 1, got {sorted(lengths)}")
+        real("verify_costs", self.verify_costs, 0, low_open=True)
+        for name in ("draft_costs", "extras", "c", "c_hat"):
+            real(name, getattr(self, name), 0)
+        first = (self.verify_costs[0], self.draft_costs[0], self.extras[0])
+        if first != (1.0, 0.0, 0.0):
+            raise InputError(f"verify, draft and extra must be 1, 0, 0 at gamma=0, got {first}")
+
+    @property
+    def reach(self) -> int:
+        """K, the largest γ of the table."""
+        return len(self.verify_costs) - 1
+
+    def _at(self, costs: tuple[float, ...], gamma: ArrayLike) -> FloatArray:
+        return np.asarray(costs)[whole("gamma", gamma, 0, self.reach)]
+
+    def verify(self, gamma: ArrayLike) -> FloatArray:
+        return self._at(self.verify_costs, gamma)
+
+    def draft(self, gamma: ArrayLike) -> FloatArray:
+        return self._at(self.draft_costs, gamma)
+
+    def extra(self, gamma: ArrayLike) -> FloatArray:
+        return self._at(self.extras, gamma)
+
+    def total(self, gamma: ArrayLike) -> FloatArray:
+        return self.verify(gamma) + self.draft(gamma) + self.extra(gamma)
+
+    def sigma_at(self, gamma: int) -> float:
+        return (float(self.verify(gamma)) - 1.0) / gamma if gamma else 0.0
+
+    def largest_c(self, gamma: int, spare: float) -> float | None:
+        return (float(self.draft(gamma)) + spare) / gamma
+
+    def scaled(self, factor: float) -> TabulatedStepCost:
+        """Every speculative step (γ ≥ 1) `factor` > 0 times as dear."""
+
+        def dearer(costs: tuple[float, ...]) -> tuple[float, ...]:
+            return (costs[0], *(factor * cost for cost in costs[1:]))
+
+        return TabulatedStepCost(
+            dearer(self.verify_costs),
+            dearer(self.draft_costs),
+            dearer(self.extras),
+            factor * self.c,
+            self.c_hat,
+        )
+
+    def with_draft_cost(self, c: float) -> TabulatedStepCost:
+        return replace(self, draft_costs=tuple(c * g for g in range(self.reach + 1)), c=c)

@@ -207,9 +207,7 @@ def breakeven(p: Prediction, gamma: int) -> tuple[float | None, float | None, fl
     alpha = (
         float(alpha_from_tokens_per_step(max(needed, 1.0), gamma)) if needed <= gamma + 1 else None
     )
-    share = 1.0 - min(1.0, max(0.0, cost.sigma))
-    spare = float(p.curve.tokens_per_step[gamma]) - needed
-    largest_c = cost.c + spare / (gamma * share) if share > 0 else None
+    largest_c = cost.largest_c(gamma, float(p.curve.tokens_per_step[gamma]) - needed)
     return alpha, largest_c if largest_c is None or largest_c >= 0 else None, needed
 
 

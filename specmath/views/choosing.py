@@ -8,7 +8,6 @@ from specmath.columns import SPEEDUP, column
 from specmath.gamma import breakeven_alpha, crossover_gamma
 from specmath.halves import Halves
 from specmath.predict import Prediction
-from specmath.stepcost import LinearStepCost
 from specmath.tables import Table
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
@@ -65,10 +64,7 @@ def draft_cost_table(prediction: Prediction) -> Table:
     s, acceptance, own = prediction.scenario, prediction.halves.acceptance, prediction.halves.cost
     gammas = np.arange(max(s.max_gamma, s.gamma) + 1)
     costs = sorted({*DRAFT_COSTS, round(own.c, 4)})
-    rows = [
-        Halves(acceptance, LinearStepCost(c, own.c_hat, own.sigma, own.overhead)).speedup(gammas)
-        for c in costs
-    ]
+    rows = [Halves(acceptance, own.with_draft_cost(c)).speedup(gammas) for c in costs]
     best = [int(np.argmax(row[: s.max_gamma + 1])) for row in rows]
     return Table(
         "What the draft's cost does",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from specmath.columns import SPEEDUP, column, field_input
 from specmath.palette import COST, SPECULATION
 from specmath.predict import Prediction, usd_at
 from specmath.scenario import SPECS
+from specmath.serving import CoveredAcceptance
+from specmath.stepcost import LinearStepCost, TabulatedStepCost
 from specmath.tables import Basis, Chart, Column, Input, Table
 
 __all__ = ["gamma_table"]
@@ -27,7 +31,8 @@ def gamma_table(prediction: Prediction) -> Table:
     """
     curve, acceptance = prediction.curve, prediction.halves.acceptance
     accepted, accepted_inputs = _BY_ACCEPTANCE[type(acceptance)](acceptance, curve.gamma)
-    costs, cost_inputs = _cost_columns(prediction)
+    cost = prediction.halves.cost
+    costs, cost_inputs = _BY_COST[type(cost)](prediction, cost)
     money, money_inputs = _money_columns(prediction)
     operations = "({gamma}*{c_hat}+{gamma}+1)/{tokens_per_step}"
     outcome = [
@@ -113,10 +118,30 @@ def _mixture(acceptance: MixtureAcceptance, gammas: np.ndarray) -> Parts:
     return [*columns, total], inputs
 
 
+def _covered(acceptance: CoveredAcceptance, gammas: np.ndarray) -> Parts:
+    """Over all steps where only a share κ has a draft: τ = κ × (that of the drafted) + 1 − κ."""
+    drafted, inputs = _BY_ACCEPTANCE[type(acceptance.part)](acceptance.part, gammas)
+    drafted = [replace(c, name=f"{c.name}_drafted", formulas=_renamed(c.formulas)) for c in drafted]
+    total = column(
+        "tokens_per_step",
+        np.asarray(acceptance.tokens_per_step(gammas)),
+        "{coverage}*{tokens_per_step_drafted}+1-{coverage}",
+        definition="Over all steps: coverage × that of the steps with a draft + 1 − coverage",
+    )
+    return [*drafted, total], [*inputs, field_input("coverage", acceptance.coverage, "assumed")]
+
+
+def _renamed(formulas: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """The formulas of the drafted steps, looking at the drafted columns."""
+    pattern = re.compile(r"\{((?:survival|tokens_per_step|conditional)\w*)(\^?)\}")
+    return tuple(f and pattern.sub(r"{\1_drafted\2}", f) for f in formulas)
+
+
 _BY_ACCEPTANCE: dict[type, Callable[..., Parts]] = {
     IidAcceptance: _iid,
     PerPositionAcceptance: _per_position,
     MixtureAcceptance: _mixture,
+    CoveredAcceptance: _covered,
 }
 
 
@@ -126,8 +151,8 @@ def _basis(prediction: Prediction, name: str) -> Basis:
     return "assumed" if getattr(prediction.scenario, name) in (default, None) else "measured"
 
 
-def _cost_columns(prediction: Prediction) -> Parts:
-    scenario, cost, curve = prediction.scenario, prediction.halves.cost, prediction.curve
+def _linear_cost(prediction: Prediction, cost: LinearStepCost) -> Parts:
+    scenario, curve = prediction.scenario, prediction.curve
     inputs = [
         field_input(name, getattr(cost, name), _basis(prediction, name))
         for name in ("c_hat", "sigma", "overhead")
@@ -150,12 +175,32 @@ def _cost_columns(prediction: Prediction) -> Parts:
     ], inputs
 
 
+def _tabulated_cost(prediction: Prediction, cost: TabulatedStepCost) -> Parts:
+    """From the step-time model: constants in the file, because no formula of a cell makes them."""
+    curve = prediction.curve
+    source = "From the step-time model at the batch, context and GPU of the scenario; not live"
+    return [
+        column("verify_cost", curve.verify_cost, definition=source),
+        column("draft_cost", curve.draft_cost, definition=source),
+        column("step_cost", curve.step_cost, "{verify_cost}+{draft_cost}"),
+    ], [field_input("c_hat", cost.c_hat, "computed")]
+
+
+_BY_COST: dict[type, Callable[..., Parts]] = {
+    LinearStepCost: _linear_cost,
+    TabulatedStepCost: _tabulated_cost,
+}
+
+
 def _money_columns(prediction: Prediction) -> Parts:
     s, curve = prediction.scenario, prediction.curve
-    if s.target_ms is None:
+    if prediction.tpot_plain is None:
         return [], []
-    inputs = [field_input("target_ms", s.target_ms, "measured")]
-    tpot_ms = s.target_ms / curve.walltime_improvement
+    target_ms = prediction.tpot_plain * 1e3
+    inputs = [
+        field_input("target_ms", target_ms, "computed" if s.target_ms is None else "measured")
+    ]
+    tpot_ms = target_ms / curve.walltime_improvement
     columns = [column("tpot_ms", tpot_ms, "{target_ms}/{walltime_improvement}")]
     if s.usd_per_hour is not None:
         gpus = "({tensor_parallel}+{draft_gpus}*({gamma}>0))"

@@ -10,7 +10,7 @@ from specmath.checks import FloatArray
 from specmath.columns import SPEEDUP, column, field_input
 from specmath.halves import Halves
 from specmath.predict import Prediction
-from specmath.stepcost import LinearStepCost
+from specmath.stepcost import LinearStepCost, StepCost
 from specmath.tables import Input, Table
 
 __all__ = ["regime_costs", "regime_table"]
@@ -19,7 +19,7 @@ __all__ = ["regime_costs", "regime_table"]
 NAMES = ("Memory-bound (v = 1)", "Yours", "Compute-bound (v = γ+1)")
 
 
-def _costs(cost: LinearStepCost) -> list[LinearStepCost]:
+def _costs(cost: StepCost) -> list[StepCost]:
     """The two ends, which are the theorems and know no overhead, and between them the scenario."""
     return [
         LinearStepCost(cost.c, cost.c_hat),
@@ -28,12 +28,15 @@ def _costs(cost: LinearStepCost) -> list[LinearStepCost]:
     ]
 
 
-def _step_formulas(cost: LinearStepCost) -> list[str]:
-    """s of each regime, live; outside [0, 1] a measured σ drafts at the nearer end."""
+def _step_formulas(cost: StepCost) -> list[str | None]:
+    """s of each regime, live; that of the step-time model is a constant."""
+    memory, compute = "{verify_cost}+{gamma}*{c}", "{verify_cost}+{gamma}*{c_hat}"
+    if not isinstance(cost, LinearStepCost):
+        return [memory, None, compute]
+    # Outside [0, 1] a measured σ drafts at the nearer end.
     mixed = "((1-{sigma})*{c}+{sigma}*{c_hat})"
     if not 0 <= cost.sigma <= 1:
         mixed = "{c_hat}" if cost.sigma > 1 else "{c}"
-    memory, compute = "{verify_cost}+{gamma}*{c}", "{verify_cost}+{gamma}*{c_hat}"
     return [memory, f"{{verify_cost}}+{{gamma}}*{mixed}+{{overhead}}*({{gamma}}>0)", compute]
 
 
@@ -61,7 +64,7 @@ def regime_table(prediction: Prediction) -> Table:
     """
     s, cost = prediction.scenario, prediction.halves.cost
     costs = _costs(cost)
-    sigmas = np.array([each.sigma for each in costs])
+    sigmas = np.array([each.sigma_at(s.gamma) for each in costs])
     totals = np.array([float(each.total(s.gamma)) for each in costs])
     speedups = prediction.tokens_per_step / totals
     gpus = _gpu_ratio(prediction) if s.gamma else 1.0
@@ -83,13 +86,15 @@ def regime_table(prediction: Prediction) -> Table:
             field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
             definition="At the gamma beside it; it does not follow when gamma is changed",
         ),
-        *(field_input(name, getattr(cost, name), "assumed") for name in ("c", "c_hat", "overhead")),
+        *(field_input(name, getattr(cost, name), "assumed") for name in ("c", "c_hat")),
+        field_input("overhead", float(cost.extra(max(1, s.gamma))), "assumed"),
         Input("gpu_ratio", "GPUs with / without", "", "Extra GPUs for the draft", gpus, ""),
     ]
-    if s.target_ms is not None:
-        time = column("tpot_ms", s.target_ms / speedups, "{target_ms}/{walltime_improvement}")
+    if prediction.tpot_plain is not None:
+        target_ms = prediction.tpot_plain * 1e3
+        time = column("tpot_ms", target_ms / speedups, "{target_ms}/{walltime_improvement}")
         columns.insert(-1, time)
-        inputs.append(field_input("target_ms", s.target_ms, "measured"))
+        inputs.append(field_input("target_ms", target_ms, "measured"))
     if prediction.usd_plain is not None:
         usd = prediction.usd_plain * gpus / speedups
         formula = "{usd_plain}*{gpu_ratio}/{walltime_improvement}"
