@@ -1,0 +1,140 @@
+"""A scenario's hardware → the step cost of the served pair, with the error of the step times."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+import numpy as np
+
+from specmath import hardware, models
+from specmath.checks import InputError
+from specmath.coefficients import calibration_basis
+from specmath.drafters import Drafter, SeparateModel, drafter, kinds
+from specmath.models import Model
+from specmath.scenario import Scenario
+from specmath.serving import ServedStepCost
+from specmath.stepcost import TabulatedStepCost
+
+__all__ = [
+    "model_of",
+    "served_notes",
+    "served_of",
+    "step_time_error",
+    "step_time_note",
+    "tabulated",
+]
+
+RATIO_ERROR = {(True, False): 0.10, (True, True): 0.24, (False, False): 0.25, (False, True): 0.40}
+"""(calibrated, mixture of experts) → error taken for s. Calibrated: the 95th percentile of the
+verify ratio with the whole model held out (docs/steptime.md). Not calibrated: assumed; the worst
+mean error of a step when a calibrated GPU was treated as unknown is 16%."""
+
+NEEDS_A_MODEL = ("separate", "parallel_model")
+
+
+@lru_cache(maxsize=256)
+def model_of(text: str) -> Model:
+    """A catalogue name or the text of a config.json; never a path: links carry this text.
+
+    Raises InputError with the nearest names, or with what the config lacks.
+    """
+    if not text.lstrip().startswith("{"):
+        return models.find(text)
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"config.json is not valid JSON: {error}") from error
+    return models.from_config(config)
+
+
+@lru_cache(maxsize=256)
+def _drafter_of(text: str, tensor_parallel: int) -> Drafter:
+    if text in kinds() and text not in NEEDS_A_MODEL:
+        return drafter(text)
+    try:
+        return SeparateModel(model_of(text), tensor_parallel)
+    except InputError as error:
+        free = ", ".join(kind for kind in kinds() if kind not in NEEDS_A_MODEL)
+        raise InputError(f"draft must be a model or one of {free}: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _served(
+    gpu: str, model: str, draft: str, batch: int, context: int, tensor_parallel: int,
+    draft_tensor_parallel: int, weight_dtype: str | None, kv_dtype: str, engine: str,
+    coverage: float | None,
+) -> ServedStepCost:  # fmt: skip
+    return ServedStepCost(
+        target=model_of(model),
+        drafter=_drafter_of(draft, draft_tensor_parallel),
+        gpu=hardware.find(gpu),
+        batch=batch,
+        context_tokens=context,
+        tensor_parallel=tensor_parallel,
+        weight_dtype=weight_dtype,
+        kv_dtype=kv_dtype,
+        engine=engine,
+        coverage=coverage,
+    )
+
+
+def served_of(scenario: Scenario, *, draft: str | None = None) -> ServedStepCost:
+    """The served pair of a scenario in the hardware form; `draft` looks at another drafter.
+
+    Raises InputError for an unknown model or drafter, a tensor_parallel that does not divide, a
+    dtype that the GPU lacks.
+    """
+    s = scenario
+    return _served(
+        str(s.gpu), str(s.model), str(draft or s.draft), s.batch, s.context_tokens,
+        s.tensor_parallel, s.draft_tensor_parallel,
+        None if s.weight_dtype == "native" else s.weight_dtype, s.kv_dtype, s.engine,
+        s.coverage if draft in (None, s.draft) else None,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def tabulated(served: ServedStepCost, top: int) -> TabulatedStepCost:
+    """Its step cost at γ = 0 … top (fewer where the drafter has fewer heads)."""
+    # Only drafters with one head a token stop at some γ.
+    gammas = np.arange(min(top, getattr(served.drafter, "heads", top)) + 1)
+    return TabulatedStepCost(
+        tuple(served.verify(gammas).tolist()),
+        tuple(served.draft(gammas).tolist()),
+        tuple(served.extra(gammas).tolist()),
+        served.c,
+        served.c_hat,
+    )
+
+
+def _calibration_key(served: ServedStepCost) -> tuple[bool, bool]:
+    dtype = served.weight_dtype or served.target.weight_dtype
+    return calibration_basis(served.gpu, dtype).calibrated, served.target.is_moe
+
+
+def step_time_error(served: ServedStepCost) -> float:
+    """Relative error taken for s, as a fraction; see RATIO_ERROR."""
+    return RATIO_ERROR[_calibration_key(served)]
+
+
+def served_notes(served: ServedStepCost) -> list[str]:
+    """What the reader must know of a served pair: step times, overheads, coverage, the models."""
+    notes = [step_time_note(served), f"Engine overhead: {served.overheads.source}."]
+    if served.share < 1:
+        notes.append(
+            f"A draft is there in {served.share:.0%} of the steps; the acceptance given is taken "
+            "as that of the steps with a draft."
+        )
+    return notes + list(served.target.notes)
+
+
+def step_time_note(served: ServedStepCost) -> str:
+    """Where the step times come from and how wrong they may be, in words."""
+    basis = calibration_basis(served.gpu, served.weight_dtype or served.target.weight_dtype)
+    mean = basis.expected_moe_error if served.target.is_moe else basis.expected_error
+    error = "" if mean is None else f", mean error of a step {mean:.0%} with the model held out"
+    return (
+        f"Step times: computed, {basis.basis}{error}; the reference itself is 6–11% off "
+        "independent measurements. Calibrate on your own steps to replace it."
+    )
