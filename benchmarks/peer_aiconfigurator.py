@@ -41,16 +41,20 @@ def session(case: dict) -> InferenceSession:
 def main() -> None:
     cases = json.load(sys.stdin)
     sessions: dict[tuple, InferenceSession] = {}
-    found, busy = [], 0.0
+
+    def key(case: dict) -> tuple:
+        return case["model"], case["gpu"], case["tp"], case["positions"]
+
     for case in cases:
-        key = (case["model"], case["gpu"], case["tp"], case["positions"])
-        if key not in sessions:
-            sessions[key] = session(case)
-            _seconds(sessions[key], case | {"batch": 3})  # loads the tables
+        if key(case) not in sessions:
+            sessions[key(case)] = session(case)
+            _seconds(sessions[key(case)], case | {"batch": 3})  # loads the tables
+    passes = []
+    for _ in range(3):
         start = time.perf_counter()
-        found.append(_seconds(sessions[key], case))
-        busy += time.perf_counter() - start
-    json.dump({"seconds": found, "busy": busy}, sys.stdout)
+        found = [_seconds(sessions[key(case)], case) for case in cases]
+        passes.append(time.perf_counter() - start)
+    json.dump({"seconds": found, "busy": min(passes)}, sys.stdout)
 
 
 def _seconds(one: InferenceSession, case: dict) -> float:
