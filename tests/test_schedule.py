@@ -1,0 +1,171 @@
+"""Schedules: ranges without gaps, both spellings, the rule by brute force; break-even α."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specmath import models
+from specmath.acceptance import IidAcceptance
+from specmath.checks import InputError
+from specmath.drafters import Eagle, LayerSkip, NGram, SeparateModel
+from specmath.gamma import breakeven_alpha
+from specmath.schedule import (
+    SWITCHING_NOTES,
+    GammaRange,
+    Schedule,
+    best_gamma_schedule,
+    breakeven_alpha_of,
+    merge_ranges,
+)
+from specmath.serving import ServedStepCost
+from specmath.stepcost import LinearStepCost
+
+SERVED = ServedStepCost(
+    models.find("Llama-3.1-8B"), SeparateModel(models.find("Llama-3.2-1B")), "H100 SXM", 1, 1024
+)
+
+
+def test_equal_neighbours_merge() -> None:
+    schedule = merge_ranges([1, 2, 3, 4, 5, 6], [3, 3, 2, 2, 0, 0])
+    assert schedule.as_list() == [[1, 2, 3], [3, 4, 2], [5, 6, 0]]
+    assert schedule.as_map() == {"1-2": 3, "3-4": 2, "5-6": 0}
+    assert merge_ranges([1, 2], [4, 4]).as_list() == [[1, 2, 4]]
+    # Up and down again stays three ranges.
+    assert merge_ranges([1, 2, 3], [1, 2, 1]).as_list() == [[1, 1, 1], [2, 2, 2], [3, 3, 1]]
+
+
+def test_sparse_sizes_leave_no_gap() -> None:
+    """A batch size between two given ones inherits the γ of the smaller, as vLLM's gaps do."""
+    schedule = merge_ranges([4, 16, 64], [3, 2, 0])
+    assert schedule.as_list() == [[1, 15, 3], [16, 63, 2], [64, 64, 0]]
+    assert [schedule.gamma_at(b) for b in (1, 15, 16, 63, 64, 9999)] == [3, 3, 2, 2, 0, 0]
+
+
+def test_vllm_configuration_in_both_spellings() -> None:
+    """The shape of vLLM pull request 32374 and of issue 49548 ([[1,4,2],[5,512,0]])."""
+    schedule = Schedule((GammaRange(1, 4, 2), GammaRange(5, 512, 0)))
+    by_map = json.loads(schedule.vllm_config(method="mtp"))
+    assert by_map == {
+        "method": "mtp",
+        "num_speculative_tokens": 2,
+        "num_speculative_tokens_per_batch_size": {"1-4": 2, "5-512": 0},
+    }
+    by_list = json.loads(schedule.vllm_config(as_list=True))
+    assert by_list["num_speculative_tokens_per_batch_size"] == [[1, 4, 2], [5, 512, 0]]
+    assert by_list["num_speculative_tokens"] == 2
+
+
+@pytest.mark.parametrize("drafter", [SERVED.drafter, Eagle(), NGram(coverage=0.4)])
+@pytest.mark.parametrize("alpha", [0.3, 0.8])
+def test_schedule_follows_the_rule_at_every_batch(drafter: object, alpha: float) -> None:
+    """Smallest γ within 2% of the best and itself above 1, by brute force from single records."""
+    served = replace(SERVED, drafter=drafter)  # type: ignore[arg-type]
+    acceptance = IidAcceptance(alpha)
+    schedule = best_gamma_schedule(served, acceptance, max_batch=300, max_gamma=6)
+    assert schedule.ranges[0].low == 1
+    assert schedule.ranges[-1].high == 300
+    for batch in (1, 2, 17, 64, 150, 299, 300):
+        one = replace(served, batch=batch)
+        speedups = [
+            float(one.accepts(acceptance).tokens_per_step(g)) / float(one.total(g))
+            for g in range(7)
+        ]
+        best = max(speedups)
+        good = [g for g, s in enumerate(speedups) if s >= best / 1.02 and s > 1 + 1e-9]
+        assert schedule.gamma_at(batch) == (good[0] if good else 0)
+
+
+def test_a_larger_batch_never_drafts_more_on_a_dense_model() -> None:
+    schedule = best_gamma_schedule(SERVED, IidAcceptance(0.8), max_batch=512)
+    gammas = [part.gamma for part in schedule.ranges]
+    assert gammas == sorted(gammas, reverse=True)
+    assert len(gammas) > 1
+
+
+def test_where_nothing_pays() -> None:
+    schedule = best_gamma_schedule(
+        replace(SERVED, drafter=LayerSkip(0.9)), IidAcceptance(0.3), max_batch=64
+    )
+    assert schedule.as_list() == [[1, 64, 0]]
+    assert not schedule.pays
+    with pytest.raises(InputError, match="no batch size pays"):
+        schedule.vllm_config()
+
+
+def test_the_price_of_switching_is_told() -> None:
+    text = " ".join(SWITCHING_NOTES)
+    assert "14%" in text
+    assert "stalled" in text
+    assert text.count("vLLM issue") == 3
+
+
+def test_breakeven_of_a_linear_cost_is_the_closed_one() -> None:
+    for c in (0.0, 0.05, 0.3, 0.9):
+        gamma = np.arange(1, 12)
+        np.testing.assert_allclose(
+            breakeven_alpha_of(LinearStepCost(c), gamma), breakeven_alpha(gamma, c), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("drafter", [SERVED.drafter, Eagle(), LayerSkip()])
+def test_at_the_breakeven_speculation_changes_nothing(drafter: object) -> None:
+    cost = replace(SERVED, drafter=drafter, batch=48)  # type: ignore[arg-type]
+    gammas = np.arange(8)
+    alphas = breakeven_alpha_of(cost, gammas)
+    assert alphas[0] == 0
+    assert alphas.shape == gammas.shape
+    for gamma, alpha in zip(gammas[1:], alphas[1:], strict=True):
+        tokens = IidAcceptance(float(alpha)).tokens_per_step(int(gamma))
+        assert tokens == pytest.approx(float(cost.total(gamma)), rel=1e-9)
+
+
+def test_breakeven_with_coverage() -> None:
+    cost = replace(SERVED, drafter=NGram(coverage=0.3), batch=8)
+    alpha = float(breakeven_alpha_of(cost, 4, coverage=cost.share))
+    assert 0 < alpha < 1
+    tokens = cost.accepts(IidAcceptance(alpha)).tokens_per_step(4)
+    assert tokens == pytest.approx(float(cost.total(4)), rel=1e-9)
+
+
+def test_breakeven_edges() -> None:
+    assert np.isnan(breakeven_alpha_of(LinearStepCost(1.2), 3))
+    assert breakeven_alpha_of(LinearStepCost(0.0), 3) == 0
+    faster = LinearStepCost(0.0, sigma=-0.05)  # a measured v < 1
+    assert breakeven_alpha_of(faster, 3) == 0
+    assert breakeven_alpha_of(LinearStepCost(1.0), 5) == pytest.approx(1.0)
+    with pytest.raises(InputError, match="coverage"):
+        breakeven_alpha_of(LinearStepCost(0.1), 3, coverage=0.0)
+    with pytest.raises(InputError, match="gammas"):
+        breakeven_alpha_of(LinearStepCost(0.1), 1.5)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ((), "at least one range"),
+        ((GammaRange(2, 4, 1),), "2-4 where 1 should start"),
+        ((GammaRange(1, 4, 1), GammaRange(6, 8, 0)), "6-8 where 5 should start"),
+        ((GammaRange(1, 0, 1),), "1-0"),
+        ((GammaRange(1, 4, -1),), "gamma"),
+    ],
+)
+def test_gaps_are_refused(ranges: tuple[GammaRange, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Schedule(ranges)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(InputError, match="batches must increase"):
+        merge_ranges([1, 1], [2, 3])
+    with pytest.raises(InputError, match="one gamma each"):
+        merge_ranges([1, 2], [2])
+    with pytest.raises(InputError, match="max_batch"):
+        best_gamma_schedule(SERVED, IidAcceptance(0.5), max_batch=0)
+    with pytest.raises(InputError, match="max_gamma"):
+        best_gamma_schedule(SERVED, IidAcceptance(0.5), max_gamma=0)
+    with pytest.raises(InputError, match="batch"):
+        merge_ranges([1], [2]).gamma_at(0)
