@@ -253,6 +253,16 @@ def test_eagle_is_reproduced_and_eagle3_is_a_known_miss() -> None:
     assert parts["step"] - used.step_seconds * 1e3 == pytest.approx(0.61, abs=0.06)
 
 
+def test_eagle3_on_a_mixture_is_a_known_miss() -> None:
+    """SpecForge issue 339, Qwen3-30B-A3B, 3 steps of a chain at batch 1 in SGLang: s = 2.59.
+
+    The GPU is not named; as an H100 with vLLM's overheads this says 1.5, 42% too cheap: verifying
+    and drafting for a mixture cost that server far more than its forwards do.
+    """
+    cost = ServedStepCost(models.find("Qwen3-30B-A3B"), Eagle3(), H100, 1, 1024)
+    assert float(cost.total(3)) / 2.59 - 1 == pytest.approx(-0.42, abs=0.05)
+
+
 def test_eager_head_before_it_was_captured() -> None:
     """vLLM pull request 16035: K = 2 and 4 on the 8B, head not compiled. Two points set three
     numbers, so this checks the arithmetic of the record, no more. To 2%."""
