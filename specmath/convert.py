@@ -22,6 +22,10 @@ def said_as(scenario: Scenario, half: str, form: str) -> dict[str, Any]:
     return _CONVERT[half, form](scenario)
 
 
+EXAMPLE_PAIR = {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B"}
+"""Where the choice of hardware starts: a pair to be replaced."""
+
+
 def _tokens(s: Scenario) -> tuple[float, int]:
     """Tokens per step and the γ they are said at: the scenario's, or 1 for plain decoding."""
     gamma = max(1, s.gamma)
@@ -82,6 +86,7 @@ _CONVERT: dict[tuple[str, str], Callable[[Scenario], dict[str, Any]]] = {
     ("acceptance_form", "workload"): lambda s: {"workload": "code_or_json"},
     ("acceptance_form", "range"): lambda s: CITED_RANGES["acceptance_form"],
     ("draft_form", "times"): _times,
+    ("draft_form", "hardware"): lambda s: EXAMPLE_PAIR,
     ("draft_form", "ratio"): lambda s: {"c": round(step_cost_of(s).c, 4)},
     ("draft_form", "range"): lambda s: CITED_RANGES["draft_form"],
 }

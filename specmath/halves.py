@@ -21,7 +21,15 @@ from specmath.served import served_of, step_time_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 
-__all__ = ["Halves", "acceptance_of", "ends", "plain_seconds_of", "step_cost_of", "unknowns"]
+__all__ = [
+    "Halves",
+    "acceptance_of",
+    "drafted_acceptance_of",
+    "ends",
+    "plain_seconds_of",
+    "step_cost_of",
+    "unknowns",
+]
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,12 @@ _ACCEPTANCE: dict[str, Callable[[Scenario], Acceptance]] = {
 
 def acceptance_of(scenario: Scenario) -> Acceptance:
     """The acceptance half; of a range, its middle; over all steps where some have no draft."""
-    return _over_all_steps(scenario, _ACCEPTANCE[scenario.acceptance_form](scenario))
+    return _over_all_steps(scenario, drafted_acceptance_of(scenario))
+
+
+def drafted_acceptance_of(scenario: Scenario) -> Acceptance:
+    """The acceptance as given: that of the steps with a draft."""
+    return _ACCEPTANCE[scenario.acceptance_form](scenario)
 
 
 def _over_all_steps(scenario: Scenario, acceptance: Acceptance) -> Acceptance:
