@@ -25,12 +25,15 @@ FACT_KEYS = (
     "output_throughput",
     "mean_ttft_ms",
     "median_ttft_ms",
+    "std_ttft_ms",
     "p99_ttft_ms",
     "mean_tpot_ms",
     "median_tpot_ms",
+    "std_tpot_ms",
     "p99_tpot_ms",
     "mean_itl_ms",
     "median_itl_ms",
+    "std_itl_ms",
     "p99_itl_ms",
 )
 _ROW = re.compile(r"^([A-Z][A-Za-z0-9 (%)/\-]{2,48}):\s+(\S{1,40})$")

@@ -58,6 +58,7 @@ class Reading:
     alpha_interval    bounds of alpha; `interval_basis` says what they cover
     gamma             most tokens drafted in a step (the configured draft length)
     drafted_per_step  D/N; below gamma where drafts stop early
+    tree              the draft is a token tree: no α, and no shorter γ, follows from the counts
     coverage          share of sequence-steps that had a draft (κ)
     generated         output tokens over the same time
     windows           time series, at most 4096 (neighbours are merged above that)
@@ -87,6 +88,7 @@ class Reading:
     interval_basis: str | None = None
     gamma: int | None = None
     drafted_per_step: float | None = None
+    tree: bool = False
     coverage: float | None = None
     generated: int | None = None
     windows: tuple[Window, ...] = ()

@@ -226,6 +226,7 @@ def make_reading(
         interval_basis=alpha.interval_basis,
         gamma=gamma,
         drafted_per_step=drafted / steps if drafted is not None and steps else None,
+        tree=tree,
         coverage=coverage,
         generated=generated,
         windows=tuple(windows),
