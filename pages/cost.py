@@ -8,18 +8,17 @@ import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
 from pages.ui.bill import show_bill, show_millisecond  # noqa: E402
-from pages.ui.state import scenario  # noqa: E402
+from pages.ui.state import prediction, scenario  # noqa: E402
 from specmath.charts import cost_over_gamma  # noqa: E402
-from specmath.predict import predict  # noqa: E402
 from specmath.verdict import cost_sentence, verdict  # noqa: E402
 from specmath.views import regime_costs, regime_table  # noqa: E402
 
-prediction = predict(scenario())
-furniture.answer(verdict(prediction))
-st.markdown(furniture.safe(cost_sentence(prediction)))
-furniture.assumed(prediction)
+found = prediction()
+furniture.answer(verdict(found))
+st.markdown(furniture.safe(cost_sentence(found)))
+furniture.assumed(found)
 
-regimes = regime_table(prediction)
+regimes = regime_table(found)
 furniture.plain_table(regimes)
 st.caption(
     "The same price and the same batch in every row, so cost follows time: a compute-bound server "
@@ -28,10 +27,10 @@ st.caption(
 furniture.downloads(regimes)
 
 furniture.chart(
-    cost_over_gamma(regime_costs(prediction), scenario().gamma),
+    cost_over_gamma(regime_costs(found), scenario().gamma),
     "Cost per token against plain decoding, by γ",
     "Below the dashed line speculation is cheaper. Compute-bound, every γ ≥ 1 costs more.",
 )
-show_millisecond(prediction)
-show_bill(prediction)
+show_millisecond(found)
+show_bill(found)
 furniture.next_question("what_if", "Should I turn it on?")

@@ -8,20 +8,19 @@ import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
 from pages.ui.budget import show_budget  # noqa: E402
-from pages.ui.state import scenario  # noqa: E402
+from pages.ui.state import prediction  # noqa: E402
 from specmath.charts import alpha_gamma_heat, draft_cost_effect  # noqa: E402
-from specmath.predict import predict  # noqa: E402
 from specmath.verdict import verdict  # noqa: E402
 from specmath.views import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
 
-prediction = predict(scenario())
-furniture.answer(verdict(prediction))
-furniture.choices_of_gamma(prediction)
-furniture.notes(prediction.notes)
+found = prediction()
+furniture.answer(verdict(found))
+furniture.choices_of_gamma(found)
+furniture.notes(found.notes)
 
-heat = alpha_gamma_table(prediction)
+heat = alpha_gamma_table(found)
 furniture.chart(
-    alpha_gamma_heat(heat, prediction),
+    alpha_gamma_heat(heat, found),
     "Speedup over acceptance and drafted tokens, at your step cost",
     "Blue is faster than plain decoding, red slower, pale about the same; the black line is the "
     "best γ at each α. Each α is taken as the same at every position.",
@@ -29,9 +28,9 @@ furniture.chart(
 )
 furniture.table(heat)
 
-effect = draft_cost_table(prediction)
+effect = draft_cost_table(found)
 furniture.chart(
-    draft_cost_effect(effect, prediction),
+    draft_cost_effect(effect, found),
     "What the draft's cost does to the best γ",
     "The dearer the draft, the fewer tokens it pays to draft; the number at each point is the "
     "best γ there.",
@@ -39,7 +38,7 @@ furniture.chart(
 furniture.table(effect)
 
 st.subheader("Where arithmetic outgrows speed", anchor=False)
-crossover = crossover_table(prediction)
+crossover = crossover_table(found)
 furniture.plain_table(crossover)
 st.caption(
     "The crossover never decides: it marks the first γ at which arithmetic per token grows at "
@@ -48,5 +47,5 @@ st.caption(
 furniture.downloads(crossover)
 
 st.subheader("Within a budget", anchor=False)
-show_budget(prediction)
+show_budget(found)
 furniture.next_question("drafts", "Which draft?")

@@ -8,17 +8,16 @@ import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
-from pages.ui.state import scenario  # noqa: E402
+from pages.ui.state import prediction  # noqa: E402
 from specmath.charts import speedup_over_gamma  # noqa: E402
-from specmath.predict import predict  # noqa: E402
 from specmath.verdict import verdict  # noqa: E402
 from specmath.views import gamma_table  # noqa: E402
 from specmath.wording import ratio  # noqa: E402
 
-prediction = predict(scenario())
-furniture.answer(verdict(prediction))
+found = prediction()
+furniture.answer(verdict(found))
 
-best, crossing = prediction.best_gamma, prediction.crossover_gamma
+best, crossing = found.best_gamma, found.crossover_gamma
 outgrows = (
     f"From γ={crossing} on, arithmetic per token grows more than speed."
     if crossing
@@ -26,20 +25,19 @@ outgrows = (
 )
 left, right = st.columns([9, 10], gap="medium")
 with left:
-    furniture.numbers(prediction)
-    furniture.assumed(prediction)
-    furniture.notes(prediction.notes)
+    furniture.numbers(found)
+    furniture.assumed(found)
+    furniture.notes(found.notes)
 with right:
     furniture.chart(
-        speedup_over_gamma(prediction),
+        speedup_over_gamma(found),
         "Speedup and arithmetic per token, by γ",
-        f"Fastest at γ={best}, {ratio(float(prediction.curve.walltime_improvement[best]))}. "
-        + outgrows,
+        f"Fastest at γ={best}, {ratio(float(found.curve.walltime_improvement[best]))}. " + outgrows,
     )
-furniture.table(gamma_table(prediction))
+furniture.table(gamma_table(found))
 
 st.subheader("Before you believe it", anchor=False)
-show_checklist(prediction)
-show_rules(prediction)
-show_planning_ranges(prediction)
+show_checklist(found)
+show_rules(found)
+show_planning_ranges(found)
 furniture.next_question("gamma", "How many tokens to draft?")

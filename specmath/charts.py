@@ -31,7 +31,7 @@ MARKER = {"size": 12, "line": {"width": 2, "color": "white"}}
 Trace = dict[str, Any]
 
 
-def _figure(
+def figure_of(
     x_title: str, y_title: str, traces: Sequence[Trace], *, plain: bool = False, **layout: Any
 ) -> go.Figure:
     """A figure with units on its axes and the legend off the data; `plain` marks y = 1.
@@ -77,13 +77,13 @@ PLAIN_LINE: dict[str, Any] = {
 }
 
 
-def _line(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> Trace:
+def line_of(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> Trace:
     line = {"color": color, "dash": dash, "width": 2.5}
     base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "lines+markers", "line": line}
     return base | more
 
 
-def _mark(
+def mark_of(
     x: float, y: float, name: str, color: str, symbol: str, where: str = "top center"
 ) -> Trace:
     """One marked point with its name beside it, so that the legend need not hold it."""
@@ -103,7 +103,7 @@ def _mark(
     }
 
 
-def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> Trace:
+def band_of(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> Trace:
     return {
         "type": "scatter",
         "x": np.concatenate((x, x[::-1])),
@@ -125,17 +125,17 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     traces = []
     if curve.low is not None and curve.high is not None:
         name = "Speedup, range of the unknown"
-        traces.append(_band(curve.gamma, curve.low, curve.high, name, SPECULATION))
+        traces.append(band_of(curve.gamma, curve.low, curve.high, name, SPECULATION))
     traces += [
-        _line(curve.gamma, speed, "Speedup", SPECULATION, **hover),
-        _line(curve.gamma, work, "Arithmetic per token", COST, "dot", **hover),
-        _mark(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right"),
-        _mark(best, speed[best], f"best γ={best}", SPECULATION, "star"),
+        line_of(curve.gamma, speed, "Speedup", SPECULATION, **hover),
+        line_of(curve.gamma, work, "Arithmetic per token", COST, "dot", **hover),
+        mark_of(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right"),
+        mark_of(best, speed[best], f"best γ={best}", SPECULATION, "star"),
     ]
     if 0 < crossing <= curve.gamma[-1]:
-        crossed = _mark(crossing, work[crossing], f"γ={crossing}", LOSS, "x")
+        crossed = mark_of(crossing, work[crossing], f"γ={crossing}", LOSS, "x")
         traces.append(crossed | {"name": "Crossover", "showlegend": True})
-    return _figure("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
+    return figure_of("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
 
 
 def _ratio_scale() -> dict[str, Any]:
@@ -171,9 +171,9 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
             "line": {"color": INK, "width": 2},
             "hoverinfo": "skip",
         },
-        _mark(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond"),
+        mark_of(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond"),
     ]
-    return _figure("Drafted tokens a step, γ", "Acceptance α", traces, hovermode="closest")
+    return figure_of("Drafted tokens a step, γ", "Acceptance α", traces, hovermode="closest")
 
 
 def _heat(x: np.ndarray, y: np.ndarray, speedup: np.ndarray, hover: str) -> Trace:
@@ -190,7 +190,7 @@ def _heat(x: np.ndarray, y: np.ndarray, speedup: np.ndarray, hover: str) -> Trac
 def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
     """Speedup over the draft's cost c: at the best γ of each c, and at the γ in use."""
     c, best = table.column("c").values, table.column("best_gamma").values
-    at_best = _line(
+    at_best = line_of(
         c,
         table.column("best_speedup").values,
         "At the best γ (number shown)",
@@ -202,9 +202,9 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
     )
     here = table.column("speedup_at_gamma").values
     name = f"At γ={prediction.scenario.gamma}"
-    own = _line(c, here, name, PLAIN, "dash", hovertemplate="%{y:.2f}×")
+    own = line_of(c, here, name, PLAIN, "dash", hovertemplate="%{y:.2f}×")
     x_title = "Draft cost c (draft forward ÷ target forward)"
-    return _figure(x_title, "Speedup ×", [at_best, own], plain=True)
+    return figure_of(x_title, "Speedup ×", [at_best, own], plain=True)
 
 
 def drafts_plane(
@@ -241,7 +241,7 @@ def drafts_plane(
         },
         _candidates(outcomes),
     ]
-    return _figure("Acceptance α", "Draft cost c", traces, hovermode="closest")
+    return figure_of("Acceptance α", "Draft cost c", traces, hovermode="closest")
 
 
 def _candidates(outcomes: Sequence[Outcome]) -> Trace:
@@ -270,7 +270,7 @@ def cost_over_gamma(curves: Sequence[tuple[str, np.ndarray]], gamma: int) -> go.
     traces = []
     for (name, cost), dash in zip(curves, ("dot", "solid", "dash"), strict=True):
         gammas = np.arange(len(cost))
-        traces.append(_line(gammas, cost, name, COST, dash, hovertemplate="%{y:.2f}×"))
-        traces.append(_mark(gamma, cost[gamma], "", COST, "diamond"))
+        traces.append(line_of(gammas, cost, name, COST, dash, hovertemplate="%{y:.2f}×"))
+        traces.append(mark_of(gamma, cost[gamma], "", COST, "diamond"))
     y_title = "Cost per token, × plain decoding"
-    return _figure("Drafted tokens a step, γ", y_title, traces, plain=True)
+    return figure_of("Drafted tokens a step, γ", y_title, traces, plain=True)

@@ -103,6 +103,17 @@ COLUMNS: dict[str, Meaning] = {
     "breakeven_alpha": Meaning(
         "Break-even α", "", "Least i.i.d. α that is no slower (memory-bound); empty: none exists"
     ),
+    "batch": Meaning("Batch", "", "Sequences decoded together by one replica", "0", "assumed"),
+    "plain_step_ms": Meaning(
+        "Plain step", "ms", "One token a sequence: forward, sampling and host; step-time model"
+    ),
+    "speculative_step_ms": Meaning(
+        "Speculative step", "ms", "Verification, drafting and overhead; step-time model"
+    ),
+    "tokens_per_second": Meaning("Tokens/s", "tokens/s", "Output tokens of one replica", "#,##0"),
+    "usd_per_million_tokens_plain": Meaning(
+        "Plain cost per million tokens", "USD", "GPUs × price × plain step / batch", "0.000"
+    ),
     "draft": Meaning("Draft", "", "Name of the candidate", "", "assumed"),
     "measured_speedup": Meaning("Measured", "×", "Speedup that was measured", "0.00", "published"),
     "miss_percent": Meaning("Miss", "%", "100 × (predicted / measured − 1)", "0"),

@@ -26,6 +26,7 @@ PAGES = (
     Page("what_if", "Should I turn it on?", "toggle_on", "Explore"),
     Page("gamma", "How many tokens to draft?", "tune", "Explore"),
     Page("drafts", "Which draft?", "compare", "Explore"),
+    Page("batch", "Where does load kill it?", "speed", "Plan"),
     Page("cost", "Cost", "payments", "Plan"),
 )
 

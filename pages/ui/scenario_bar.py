@@ -5,15 +5,22 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.ui.furniture import drawer
-from pages.ui.state import adopt, forget, is_example, raw, scenario
+from pages.ui.hardware import hardware_row, served_caption, verify_caption
+from pages.ui.state import (
+    LONGEST_LINK,
+    adopt,
+    forget,
+    is_example,
+    link_length,
+    raw,
+    scenario,
+)
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
 from specmath.forms import MEASURED_AT
 from specmath.scenario import EXAMPLE
 from specmath.scenario_io import from_toml, to_link, to_toml
 from specmath.stepcost import sigma_from_verify_cost
-
-LONGEST_LINK = 2000
 
 
 def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
@@ -32,6 +39,8 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
             _DRAFT_WIDGETS[raw()["draft_form"]]()
         with verification:
             _verify_cost()
+        if raw()["draft_form"] == "hardware":
+            hardware_row()
         for fault in faults:
             st.error(f"{fault}. The numbers below are still those of the last valid scenario.")
 
@@ -62,6 +71,7 @@ _ACCEPTANCE_WIDGETS = {
 _DRAFT_WIDGETS = {
     "times": lambda: _two_numbers("target_ms", "draft_ms"),
     "ratio": lambda: slider("c"),
+    "hardware": lambda: served_caption(),
     "range": lambda: _two_numbers("c_low", "c_high"),
 }
 
@@ -71,6 +81,9 @@ def _verify_cost() -> None:
     gamma = raw()["gamma"]
     if not isinstance(gamma, int) or gamma < 1:
         st.caption("Verification cost: 1 plain step at γ=0.")
+        return
+    if raw()["draft_form"] == "hardware":
+        verify_caption()
         return
     sigma, top = raw()["sigma"], float(gamma + 1)
     typed, slid = f"field_sigma|{gamma}", f"field_sigma|{gamma}|slider"
@@ -126,12 +139,20 @@ SIDEBAR = (
      ("acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms")),
     ("Step details", "build", ("overhead", "c_hat", "max_gamma")),
 )  # fmt: skip
+SERVED_SIDEBAR = (
+    ("Hardware", "memory",
+     ("tensor_parallel", "draft_tensor_parallel", "draft_gpus", "weight_dtype", "kv_dtype")),
+    *SIDEBAR[1:3],
+    ("Step details", "build", ("engine", "coverage", "max_gamma")),
+)  # fmt: skip
+"""With the step-time model: what it needs, without what it answers."""
 
 
 def sidebar() -> None:
     """Hardware, money, traffic and the scenario file, each in a closed drawer."""
     with st.sidebar:
-        for label, icon, names in SIDEBAR:
+        drawers = SERVED_SIDEBAR if raw()["draft_form"] == "hardware" else SIDEBAR
+        for label, icon, names in drawers:
             with drawer(label, icon, label) as opened:
                 if opened:
                     fields(*names)
@@ -162,7 +183,7 @@ def _file() -> None:
 
 
 def _link() -> None:
-    length = sum(len(k) + len(v) + 2 for k, v in to_link(scenario()).items())
+    length = link_length(to_link(scenario()))
     if length > LONGEST_LINK:
         st.caption(
             f"The link is {length:,} characters, more than {LONGEST_LINK:,}: send the file instead."

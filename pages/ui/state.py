@@ -1,22 +1,38 @@
 """The scenario of a session: one valid record, the raw values behind the widgets, the link."""
 
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
 
+from specmath import hardware
 from specmath.checks import InputError
 from specmath.convert import said_as
-from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, MEASURED_AT
+from specmath.forms import (
+    ACCEPTANCE_FORMS,
+    COMPUTED_FROM_HARDWARE,
+    DRAFT_FORMS,
+    MEASURED_AT,
+)
+from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario_io import build, from_link, to_link
 
 FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
 PREFIX = "field_"
 
+LONGEST_LINK = 2000
+"""Characters; beyond it the scenario file is offered instead."""
+
 
 def scenario() -> Scenario:
     """The last scenario that was valid."""
     return st.session_state["scenario"]
+
+
+def prediction() -> Prediction:
+    """The prediction of that scenario."""
+    return st.session_state["prediction"]
 
 
 def raw() -> dict[str, Any]:
@@ -25,7 +41,11 @@ def raw() -> dict[str, Any]:
 
 
 def adopt(new: Scenario) -> None:
-    """Make a scenario the session's own: widgets start again from its values."""
+    """Make a scenario the session's own: widgets start again from its values.
+
+    Raises InputError, and changes nothing, where it cannot be predicted.
+    """
+    st.session_state["prediction"] = predict(new)
     kept = raw() if "raw" in st.session_state else {}
     values = {name: getattr(new, name) for name in SPECS}
     unset = {n for n, v in values.items() if v in (None, ()) and not SPECS[n].unknown}
@@ -48,7 +68,19 @@ def set_raw(name: str, value: Any) -> None:
         said = said_as(scenario(), name, value)
         raw().update(said)
         forget(*said)
+    before = _list_price()
     raw()[name] = value
+    if raw()["usd_per_hour"] == before != _list_price():
+        raw()["usd_per_hour"] = _list_price()
+        forget("usd_per_hour")
+
+
+def _list_price() -> float:
+    """The assumed price of the hardware chosen; a price that a person typed is not replaced."""
+    if raw()["draft_form"] == "hardware":
+        with suppress(InputError):
+            return hardware.find(str(raw()["gpu"])).usd_per_hour
+    return float(Scenario.model_fields["usd_per_hour"].default)
 
 
 def _candidate() -> dict[str, Any]:
@@ -60,6 +92,9 @@ def _candidate() -> dict[str, Any]:
             values.pop(name)
     if values["acceptance_form"] not in MEASURED_AT:
         values.pop("measured_gamma")
+    if values["draft_form"] == "hardware":
+        for name in COMPUTED_FROM_HARDWARE:
+            values.pop(name)
     # None stays only where it says "I don't know".
     return {n: v for n, v in values.items() if v is not None or SPECS[n].unknown}
 
@@ -67,9 +102,11 @@ def _candidate() -> dict[str, Any]:
 def rebuild() -> list[str]:
     """Take the widgets' values into the scenario; the faults if they make none (it then stays)."""
     try:
-        st.session_state["scenario"] = build(_candidate())
+        found = build(_candidate())
+        st.session_state["prediction"] = predict(found)
     except InputError as error:
         return str(error).split("; ")
+    st.session_state["scenario"] = found
     return []
 
 
@@ -85,13 +122,24 @@ def read_link(page: str) -> list[str]:
     if not first and (given == st.session_state.get("link") or (moved and not given)):
         return []
     loaded, notices = from_link(given)
-    adopt(loaded)
+    try:
+        adopt(loaded)
+    except InputError as error:
+        notices.append(f"{error}; the example is shown instead")
+        adopt(EXAMPLE)
     return notices
+
+
+def link_length(link: dict[str, str]) -> int:
+    """Characters that a link's parameters take, before escaping."""
+    return sum(len(name) + len(value) + 2 for name, value in link.items())
 
 
 def write_link() -> None:
     """Keep the address in step with the scenario."""
     link = to_link(scenario())
+    if link_length(link) > LONGEST_LINK:
+        link = {}
     st.session_state["link"] = link
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)

@@ -29,9 +29,11 @@ def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: v
             del st.session_state[other]
 
 
-def number(name: str, *, label: str | None = None, hide_label: bool = False) -> None:
+def number(
+    name: str, *, label: str | None = None, hide_label: bool = False, part: str = ""
+) -> None:
     """A number box. Bounds are checked by the record, which says what is wrong with a value."""
-    spec, key = SPECS[name], _key(name)
+    spec, key = SPECS[name], _key(name, part)
     value = raw()[name]
     _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
     st.number_input(

@@ -8,12 +8,14 @@ from specmath.predict import Prediction
 from specmath.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
 from specmath.views.drafts import drafts_table
+from specmath.views.over_batch import batch_table
 from specmath.views.over_gamma import gamma_table
 from specmath.views.regimes import regime_costs, regime_table
 
 __all__ = [
     "TABLES",
     "alpha_gamma_table",
+    "batch_table",
     "crossover_table",
     "draft_cost_table",
     "drafts_table",
@@ -24,6 +26,7 @@ __all__ = [
 
 TABLES: dict[str, Callable[[Prediction], Table]] = {
     "gamma": gamma_table,
+    "batch": batch_table,
     "regimes": regime_table,
     "alpha_gamma": alpha_gamma_table,
     "crossover": crossover_table,

@@ -1,0 +1,49 @@
+"""Where does load kill it? Speedup over batch and context, operators, memory, the schedule."""
+
+from pages.ui.frame import require_frame
+
+require_frame()
+
+import streamlit as st  # noqa: E402
+
+from pages.ui import furniture  # noqa: E402
+from pages.ui.hardware import needs_hardware  # noqa: E402
+from pages.ui.load import show_memory, show_schedule  # noqa: E402
+from pages.ui.state import prediction, scenario  # noqa: E402
+from specmath.load import load_study  # noqa: E402
+from specmath.load_charts import (  # noqa: E402
+    gamma_heat,
+    operators_over_batch,
+    speedup_over_batch,
+)
+from specmath.load_words import load_sentence, roof_sentence  # noqa: E402
+from specmath.views import batch_table  # noqa: E402
+
+needs_hardware()
+found, study = prediction(), load_study(scenario())
+st.info(furniture.safe(load_sentence(study)), icon=":material/speed:")
+furniture.assumed(found)
+furniture.notes(found.notes)
+
+furniture.chart(
+    speedup_over_batch(study),
+    f"Speedup over batch at γ={study.gamma}, by context",
+    "Long contexts keep a large batch bound by memory: the KV cache is read once a sequence a "
+    "step, whatever γ.",
+)
+furniture.chart(
+    gamma_heat(study),
+    "The best γ over batch and context",
+    "The smallest γ within 2% of the best; 0: plain decoding is faster.",
+    height=300,
+)
+furniture.chart(
+    operators_over_batch(study),
+    "What a step is spent on, over batch",
+    roof_sentence(study),
+    height=460,
+)
+furniture.table(batch_table(found))
+show_memory(study)
+show_schedule(study)
+furniture.next_question("cost", "Cost")

@@ -1,0 +1,114 @@
+"""The row of inputs of the hardware form: GPU, target, draft, batch and context."""
+
+import streamlit as st
+
+from pages.ui.state import PREFIX, adopt, forget, prediction, raw, scenario, set_raw
+from pages.ui.widgets import number
+from specmath import hardware, models
+from specmath.checks import InputError
+from specmath.convert import EXAMPLE_PAIR
+from specmath.drafters import kinds
+from specmath.scenario import SPECS
+from specmath.scenario_io import revised
+from specmath.served import NEEDS_A_MODEL, model_of
+from specmath.wording import ms, significant
+
+
+def hardware_row() -> None:
+    """Pick from the catalogues, or paste a config.json."""
+    gpu, model, draft, numbers = st.columns([3, 3, 3, 4], gap="medium")
+    with gpu:
+        _pick("gpu", list(hardware.catalogue()))
+    with model:
+        _pick("model", list(models.catalogue()))
+    with draft:
+        labels = {kind: record.label for kind, record in kinds().items()}
+        heads = [kind for kind in labels if kind not in NEEDS_A_MODEL]
+        _pick("draft", [*heads, *models.catalogue()], labels)
+    with numbers:
+        batch, context, paste = st.columns([2, 3, 2], vertical_alignment="bottom")
+        with batch:
+            number("batch", label="Batch B", part="bar")
+        with context:
+            number("context_tokens", label="Context L")
+        with paste, st.popover(":material/content_paste:", help="Paste the text of a config.json"):
+            _paste("model")
+            _paste("draft")
+
+
+def _pick(name: str, options: list[str], labels: dict[str, str] | None = None) -> None:
+    value, key = raw()[name], f"{PREFIX}{name}"
+    if value is not None and value not in options:
+        options = [value, *options]
+    if key not in st.session_state:
+        st.session_state[key] = value
+    st.selectbox(
+        SPECS[name].title,
+        options,
+        key=key,
+        format_func=lambda option: (labels or {}).get(option, _short(option)),
+        help=SPECS[name].help,
+        on_change=lambda: set_raw(name, st.session_state[key]),
+    )
+
+
+def _short(text: str) -> str:
+    """A pasted config by the name it gives itself."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return model_of(text).name or "your config.json"
+    except InputError:
+        return "a config.json that cannot be read"
+
+
+def _paste(name: str) -> None:
+    key = f"paste_{name}"
+
+    def take() -> None:
+        pasted = st.session_state[key].strip()
+        if pasted:
+            set_raw(name, pasted)
+            forget(name)
+
+    title = f"config.json of the {name if name == 'draft' else 'target'}"
+    st.text_area(title, key=key, height=120, on_change=take, placeholder="{ … }")
+
+
+def served_caption() -> None:
+    """What the step-time model computed for the draft."""
+    if scenario().draft_form != "hardware":
+        return
+    found = prediction()
+    st.caption(
+        f"Computed: plain step {ms(found.tpot_plain)}, c = {significant(found.halves.cost.c)}, "
+        f"drafting and overhead {significant(float(found.curve.draft_cost[scenario().gamma]))} "
+        "plain steps."
+    )
+
+
+def verify_caption() -> None:
+    """What the step-time model computed for verification."""
+    if scenario().draft_form != "hardware":
+        return
+    found = prediction()
+    gamma = scenario().gamma
+    st.caption(
+        f"Verification cost, computed: a pass over {gamma + 1} tokens costs "
+        f"{significant(float(found.curve.verify_cost[gamma]))} plain steps; 1 = memory-bound, "
+        f"{gamma + 1} = compute-bound."
+    )
+
+
+def needs_hardware() -> None:
+    """A page that computes from hardware: offer a pair to start from, and stop until then."""
+    if scenario().draft_form == "hardware":
+        return
+    st.info(
+        "This page computes step times: it needs your GPU, target, draft, batch and context.",
+        icon=":material/memory:",
+    )
+    if st.button("Start from a GPU and a pair of models", type="primary"):
+        adopt(revised(scenario(), EXAMPLE_PAIR))
+        st.rerun()
+    st.stop()

@@ -1,0 +1,40 @@
+"""Memory and the schedule, below the charts of the batch page."""
+
+import streamlit as st
+
+from pages.ui.furniture import safe
+from specmath.load import LoadStudy
+from specmath.load_words import memory_sentence
+from specmath.schedule import SWITCHING_NOTES
+
+
+def show_memory(study: LoadStudy) -> None:
+    """What the draft takes of the memory."""
+    st.subheader("What the draft takes of the memory", anchor=False)
+    box = st.markdown if study.tax else st.error
+    box(safe(memory_sentence(study)))
+    st.caption(
+        "90% of the GPU's memory is used (vLLM's default), less weights, activations and the "
+        "lookahead slots of γ tokens a sequence."
+    )
+
+
+def show_schedule(study: LoadStudy) -> None:
+    """The best γ by batch, ready to paste, and what to know before using it."""
+    st.subheader("A schedule to paste", anchor=False)
+    schedule = study.schedule
+    if not schedule.pays:
+        st.markdown("No batch size pays: leave speculation off.")
+        return
+    context = study.served.context_tokens
+    st.markdown(
+        f"The best γ for each batch to 256 at context {context:,}, for vLLM's "
+        "`--speculative-config` (`num_speculative_tokens_per_batch_size`); add your method and "
+        "draft. Ranges leave no gap, because a gap inherits the γ before it."
+    )
+    first, second = st.tabs(["As a map", "As a list"])
+    first.code(schedule.vllm_config(), language="json", wrap_lines=True)
+    second.code(schedule.vllm_config(as_list=True), language="json", wrap_lines=True)
+    st.caption("Both spellings are in use: check the version you run.")
+    for note in SWITCHING_NOTES:
+        st.caption(f":material/warning: {safe(note)}")

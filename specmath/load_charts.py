@@ -1,0 +1,118 @@
+"""Figures over batch and context: where speculation stops paying, and what a step is spent on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specmath.charts import figure_of, line_of, mark_of
+from specmath.load import LoadStudy
+from specmath.palette import COST, PLAIN, SPECULATION
+from specmath.scenario import Scenario
+
+__all__ = ["cost_over_batch", "gamma_heat", "operators_over_batch", "speedup_over_batch"]
+
+BATCH_AXIS = {"type": "category", "title": {"text": "Batch: sequences decoded together"}}
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+OPERATORS = {
+    "weights": ("Weights", "#60a5fa"),
+    "kv": ("KV cache", "#2dd4bf"),
+    "arithmetic": ("Arithmetic", COST),
+    "elementwise": ("Norms, activations", "#c4b5fd"),
+    "launch": ("Launches", PLAIN),
+    "communication": ("All-reduce", "#f472b6"),
+    "sampling": ("Sampling", "#a3e635"),
+    "host": ("Host", "#94a3b8"),
+    "drafting": ("Drafting", SPECULATION),
+    "overhead": ("Overhead of speculation", "#475569"),
+}
+
+
+def _tokens(count: int) -> str:
+    return f"{count // 1024}k" if count % 1024 == 0 else f"{count:,}"
+
+
+def speedup_over_batch(study: LoadStudy) -> go.Figure:
+    """Speedup at the γ in use over batch, a line a context; the largest batch that fits marked."""
+    batches = [str(b) for b in study.batches]
+    traces = [
+        line_of(
+            batches,
+            study.at_gamma[:, i],
+            f"Context {_tokens(int(context))}" + (" (yours)" if i == study.own else ""),
+            SPECULATION,
+            DASHES[i % len(DASHES)],
+            hovertemplate="%{y:.2f}×",
+        )
+        for i, context in enumerate(study.contexts)
+    ]
+    row = int(np.flatnonzero(study.batches == study.served.batch)[0])
+    mark = mark_of(0, float(study.at_gamma[row, study.own]), "yours", SPECULATION, "diamond")
+    traces.append(mark | {"x": [batches[row]]})
+    title = f"Speedup at γ={study.gamma}, ×"
+    return figure_of("", title, traces, plain=True, xaxis=BATCH_AXIS)
+
+
+def gamma_heat(study: LoadStudy) -> go.Figure:
+    """The best γ (smallest within 2%) over batch × context, its number in each cell."""
+    best = study.best_gamma.T
+    trace = {
+        "type": "heatmap",
+        "x": [str(b) for b in study.batches],
+        "y": [_tokens(int(c)) for c in study.contexts],
+        "z": best,
+        "text": [[f"{g}" for g in row] for row in best],
+        "texttemplate": "%{text}",
+        "colorscale": [[0, "#f3f4f6"], [1, SPECULATION]],
+        "zmin": 0,
+        "zmax": max(4, int(best.max())),
+        "colorbar": {"title": {"text": "Best γ"}},
+        "hovertemplate": "batch %{x}, context %{y}: γ=%{z}<extra></extra>",
+    }
+    axes: dict[str, Any] = {"xaxis": BATCH_AXIS}
+    axes["yaxis"] = {"type": "category", "title": {"text": "Context"}}
+    return figure_of("", "", [trace], hovermode="closest", **axes)
+
+
+def operators_over_batch(study: LoadStudy) -> go.Figure:
+    """Milliseconds of a step by operator, stacked: plain beside speculative at each batch."""
+    batches = [str(b) for b in study.batches]
+    traces = []
+    for name, (label, color) in OPERATORS.items():
+        plain, spec = study.plain_operators[name] * 1e3, study.speculative_operators[name] * 1e3
+        if plain.max() == spec.max() == 0:
+            continue
+        for group, values in (("plain", plain), ("speculative", spec)):
+            traces.append(
+                {
+                    "type": "bar",
+                    "x": batches,
+                    "y": values,
+                    "name": label,
+                    "legendgroup": label,
+                    "showlegend": group == "speculative",
+                    "offsetgroup": group,
+                    "marker": {"color": color},
+                    "hovertemplate": f"{group}, {label}: %{{y:.2f}} ms<extra></extra>",
+                }
+            )
+    layout: dict[str, Any] = {"barmode": "relative", "hovermode": "closest", "xaxis": BATCH_AXIS}
+    return figure_of("", "Time of a step, ms (plain left, speculative right)", traces, **layout)
+
+
+def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
+    """USD per million output tokens over batch: plain decoding, and with the best γ of a batch."""
+    batches = [str(b) for b in study.batches]
+    none = np.zeros(len(batches), dtype=np.int64)
+    hover = {"hovertemplate": "$%{y:.3g}"}
+    plain = study.usd_per_million(scenario, none)
+    best = study.usd_per_million(scenario, study.best_gamma[:, study.own])
+    traces = [
+        line_of(batches, plain, "Plain decoding", PLAIN, "dash", **hover),
+        line_of(batches, best, "Speculative, best γ at each batch", COST, **hover),
+    ]
+    axes: dict[str, Any] = {"xaxis": BATCH_AXIS}
+    axes["yaxis"] = {"type": "log", "title": {"text": "USD per million output tokens (log)"}}
+    return figure_of("", "", traces, **axes)

@@ -1,0 +1,82 @@
+"""The load study in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specmath.load import LoadStudy
+from specmath.wording import count, faster, ms, significant
+
+__all__ = ["cheapest_sentence", "load_sentence", "memory_sentence", "roof_sentence"]
+
+
+def load_sentence(study: LoadStudy) -> str:
+    """Up to which batch the γ pays, and how the best γ falls."""
+    speeds, batches, own = study.at_gamma[:, study.own], study.batches, study.own
+    context = f"context {study.served.context_tokens:,}"
+    if study.gamma == 0:
+        return "γ=0 is plain decoding: choose a γ to see what load does to it."
+    if speeds.max() <= 1:
+        return f"At {context}, γ={study.gamma} does not pay at any batch."
+    best = study.best_gamma[:, own]
+    ends = (
+        f"from {faster(float(speeds[0]))} at batch {batches[0]} "
+        f"to {faster(float(speeds[-1]))} at batch {batches[-1]}"
+    )
+    falls = f"The best γ goes from {best[0]} to {best[-1]}."
+    lost = np.flatnonzero(speeds <= 1)
+    if not lost.size:
+        return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}"
+    last = study.pays_to()
+    return f"At {context}, γ={study.gamma} pays up to batch {last:,}: {ends}. {falls}"
+
+
+def roof_sentence(study: LoadStudy) -> str:
+    """The batch from which arithmetic outweighs the reading of weights in a speculative step."""
+    work, read = (study.speculative_operators[name] for name in ("arithmetic", "weights"))
+    cache = study.speculative_operators["kv"]
+    over = np.flatnonzero(work > read)
+    top = max(study.speculative_operators, key=lambda n: study.speculative_operators[n][-1])
+    arithmetic = "Reading weights outweighs what arithmetic adds at every batch shown."
+    if over.size:
+        first = study.batches[over[0]]
+        arithmetic = f"What arithmetic adds outweighs the reading of weights from batch {first:,}."
+    cached = np.flatnonzero(cache > read)
+    kv = f" The KV cache does from batch {study.batches[cached[0]]:,}." if cached.size else ""
+    return f"{arithmetic}{kv} At batch {study.batches[-1]:,} the largest part is {top}."
+
+
+def memory_sentence(study: LoadStudy) -> str:
+    """The draft's tax: sequences that no longer fit, and throughput at the largest batch."""
+    tax = study.tax
+    if tax is None:
+        return study.does_not_fit
+    lost = count(tax.sequences, "sequence")
+    share = tax.throughput_ratio
+    more = "more" if share >= 1 else "fewer"
+    return (
+        f"Plain decoding fits a batch of {tax.plain_batch:,}, speculation "
+        f"{tax.speculative_batch:,}: the draft costs {lost}. At its own largest batch speculation "
+        f"gives {significant(abs(share - 1) * 100, 2)}% {more} tokens a second "
+        f"({tax.speculative_tokens_per_second:,.0f} against {tax.plain_tokens_per_second:,.0f})."
+    )
+
+
+def cheapest_sentence(study: LoadStudy, usd: np.ndarray) -> str:
+    """The cheapest and the fastest point over batch; usd of the best γ at each batch."""
+    best = study.best_gamma[:, study.own]
+    rows = np.arange(len(best))
+    tpot = study.plain_seconds / study.speedup[rows, study.own, best]
+    fits = study.batches <= (study.tax.speculative_batch if study.tax else 0)
+    if not fits.any():
+        return study.does_not_fit or "No batch of the study fits the memory."
+    cheap = int(np.argmin(np.where(fits, usd, np.inf)))
+    quick = int(np.argmin(np.where(fits, tpot, np.inf)))
+
+    def point(at: int) -> str:
+        return (
+            f"batch {study.batches[at]:,} with γ={best[at]}, {ms(float(tpot[at]))} a token at "
+            f"${significant(float(usd[at]))} per million"
+        )
+
+    return f"Cheapest that fits: {point(cheap)}. Fastest: {point(quick)}."
