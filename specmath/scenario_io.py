@@ -88,9 +88,12 @@ def as_text(value: Any) -> str:
 
 
 def _changed(scenario: Scenario) -> dict[str, Any]:
-    """Fields that differ from their default."""
+    """Fields that differ from their default; a price too whose default depends on the GPU."""
     fields = Scenario.model_fields
-    return {n: v for n in fields if (v := getattr(scenario, n)) != fields[n].default}
+    priced = {"usd_per_hour"} if scenario.draft_form == "hardware" else set()
+    return {
+        n: v for n in fields if (v := getattr(scenario, n)) != fields[n].default or n in priced
+    }
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────

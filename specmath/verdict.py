@@ -12,7 +12,7 @@ from specmath.acceptance import IidAcceptance
 from specmath.candidates import Outcome
 from specmath.checks import FloatArray
 from specmath.halves import Halves, ends
-from specmath.predict import Prediction, near_best
+from specmath.predict import ROUNDING, Prediction, near_best
 from specmath.theorems import alpha_from_tokens_per_step
 from specmath.wording import change, faster, ratio, significant, usd
 
@@ -231,7 +231,7 @@ def _would_pay(p: Prediction) -> str:
     options = [(g, *breakeven(p, g)[:2]) for g in range(1, p.scenario.max_gamma + 1)]
     # Where even α = 1 only breaks even, no α is above it.
     alphas = [(a, g) for g, a, _ in options if a is not None and a < 1.0]
-    cs = [(c, g) for g, _, c in options if c is not None and c > 0]
+    cs = [(c, g) for g, _, c in options if c is not None and c > ROUNDING]
     ways = []
     if alphas:
         alpha, gamma = min(alphas)

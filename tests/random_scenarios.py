@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from specmath.forms import COMPUTED_FROM_HARDWARE
 from specmath.scenario import SPECS, Scenario
 
 LABELS = st.text(max_size=80).filter(str.isprintable)
@@ -69,10 +70,29 @@ REST = (
 
 
 @st.composite
-def scenarios(draw: Any, gamma: Any = None, low_sigma: float = -0.5) -> Scenario:
+def _served(draw: Any) -> dict[str, Any]:
+    """A pair on hardware: catalogue names or any text, which is read only when predicting."""
+    said = {
+        "gpu": draw(st.sampled_from(["H100 SXM", "B200 SXM"])),
+        "model": draw(st.sampled_from(["Llama-3.1-8B", '{"hidden_size": 8, "=": "α"}'])),
+        "draft": draw(st.sampled_from(["Llama-3.2-1B", "ngram", "eagle3"])),
+        "context_tokens": draw(_number("context_tokens")),
+        "coverage": draw(st.none() | _number("coverage")),
+    }
+    for name in ("weight_dtype", "kv_dtype", "engine"):
+        said[name] = draw(st.sampled_from([c.value for c in SPECS[name].choices]))
+    return said
+
+
+@st.composite
+def scenarios(
+    draw: Any, gamma: Any = None, low_sigma: float = -0.5, hardware: bool = False
+) -> Scenario:
     """A valid scenario; fields that may be unknown are None some of the time."""
-    said = draw(_acceptance()) | draw(_draft())
-    for name in draw(st.sets(st.sampled_from(REST))):
+    served = hardware and draw(st.booleans())
+    said = draw(_acceptance()) | draw(_served() if served else _draft())
+    rest = [n for n in REST if not served or n not in COMPUTED_FROM_HARDWARE]
+    for name in draw(st.sets(st.sampled_from(rest))):
         value = _number(name, low_sigma) if name == "sigma" else _number(name)
         said[name] = draw(st.none() | value if SPECS[name].unknown else value)
     if draw(st.booleans()):

@@ -29,7 +29,7 @@ BASIC_FIELDS = {"alpha": 0.8, "c": 0.1, "gamma": 4}
 BASIC = Scenario(**BASIC_FIELDS)
 
 
-@given(scenarios())
+@given(scenarios(hardware=True))
 @settings(max_examples=150, deadline=None)
 def test_nothing_is_lost_in_a_file_a_link_or_a_row(scenario: Scenario) -> None:
     assert from_toml(to_toml(scenario)) == scenario
@@ -53,6 +53,17 @@ def test_labels_that_look_like_something_else_come_back(label: str) -> None:
     assert from_csv(to_csv([scenario])) == [scenario]
     assert from_link(to_link(scenario)) == (scenario, [])
     assert from_toml(to_toml(scenario)) == scenario
+
+
+@pytest.mark.parametrize("price", [2.5, None, 3.0])
+def test_a_price_typed_over_that_of_the_gpu_comes_back(price: float | None) -> None:
+    """The catalogue assumes another price for this GPU than the field's own default of 2.50."""
+    known = {"gpu": "B200 SXM", "model": "Llama-3.1-8B", "draft": "ngram", "alpha": 0.8, "gamma": 4}
+    assert Scenario(**known).usd_per_hour != 2.5
+    scenario = Scenario(usd_per_hour=price, **known)
+    assert from_link(to_link(scenario)) == (scenario, [])
+    assert from_toml(to_toml(scenario)) == scenario
+    assert from_csv(to_csv([scenario])) == [scenario]
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────
