@@ -7,7 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.bill import show_bill, show_millisecond  # noqa: E402
+from pages.ui.bill import show_bill, show_cost_over_batch, show_millisecond  # noqa: E402
 from pages.ui.state import prediction, scenario  # noqa: E402
 from specmath.charts import cost_over_gamma  # noqa: E402
 from specmath.verdict import cost_sentence, verdict  # noqa: E402
@@ -31,6 +31,7 @@ furniture.chart(
     "Cost per token against plain decoding, by γ",
     "Below the dashed line speculation is cheaper. Compute-bound, every γ ≥ 1 costs more.",
 )
+show_cost_over_batch(found)
 show_millisecond(found)
 show_bill(found)
 furniture.next_question("what_if", "Should I turn it on?")

@@ -8,7 +8,7 @@ import numpy as np  # noqa: E402
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.candidates import edited_candidates, use_candidate  # noqa: E402
+from pages.ui.candidates import edited_candidates, show_drafters, use_candidate  # noqa: E402
 from pages.ui.state import scenario  # noqa: E402
 from specmath.candidates import T5_SOURCE, best_speedup, evaluate  # noqa: E402
 from specmath.charts import drafts_plane  # noqa: E402
@@ -38,4 +38,5 @@ furniture.chart(
     height=460,
 )
 use_candidate(outcomes)
+show_drafters()
 furniture.next_question("cost", "Cost")

@@ -78,7 +78,7 @@ COLUMNS: dict[str, Meaning] = {
         "Cost per million tokens",
         "USD",
         "GPUs × price of an hour / 3600 s × time per token / batch × a million",
-        "0.00",
+        "0.000",
     ),
     "regime": Meaning("Regime", "", "How verification is billed", ""),
     "cost_change_percent": Meaning(
@@ -103,6 +103,11 @@ COLUMNS: dict[str, Meaning] = {
     "breakeven_alpha": Meaning(
         "Break-even α", "", "Least i.i.d. α that is no slower (memory-bound); empty: none exists"
     ),
+    "coverage": _of_field("coverage", "0.00"),
+    "least_alpha": Meaning(
+        "Least α at any γ to 8", "", "The smallest break-even α over γ = 1 … 8; empty: none"
+    ),
+    "least_alpha_gamma": Meaning("at γ", "tokens", "Where that is", "0"),
     "batch": Meaning("Batch", "", "Sequences decoded together by one replica", "0", "assumed"),
     "plain_step_ms": Meaning(
         "Plain step", "ms", "One token a sequence: forward, sampling and host; step-time model"

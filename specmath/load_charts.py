@@ -114,5 +114,11 @@ def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
         line_of(batches, best, "Speculative, best γ at each batch", COST, **hover),
     ]
     axes: dict[str, Any] = {"xaxis": BATCH_AXIS}
-    axes["yaxis"] = {"type": "log", "title": {"text": "USD per million output tokens (log)"}}
+    ticks = [digit * 10.0**power for power in range(-4, 5) for digit in (1, 2, 5)]
+    axes["yaxis"] = {
+        "type": "log",
+        "title": {"text": "USD per million output tokens (log)"},
+        "tickvals": ticks,
+        "ticktext": [f"${tick:g}" for tick in ticks],
+    }
     return figure_of("", "", traces, **axes)

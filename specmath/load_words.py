@@ -19,6 +19,9 @@ def load_sentence(study: LoadStudy) -> str:
     if speeds.max() <= 1:
         return f"At {context}, γ={study.gamma} does not pay at any batch."
     best = study.best_gamma[:, own]
+    fits = ""
+    if study.tax and study.tax.speculative_batch < batches[-1]:
+        fits = f" Memory holds batches up to {study.tax.speculative_batch:,} with the draft."
     ends = (
         f"from {faster(float(speeds[0]))} at batch {batches[0]} "
         f"to {faster(float(speeds[-1]))} at batch {batches[-1]}"
@@ -26,9 +29,9 @@ def load_sentence(study: LoadStudy) -> str:
     falls = f"The best γ goes from {best[0]} to {best[-1]}."
     lost = np.flatnonzero(speeds <= 1)
     if not lost.size:
-        return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}"
+        return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}{fits}"
     last = study.pays_to()
-    return f"At {context}, γ={study.gamma} pays up to batch {last:,}: {ends}. {falls}"
+    return f"At {context}, γ={study.gamma} pays up to batch {last:,}: {ends}. {falls}{fits}"
 
 
 def roof_sentence(study: LoadStudy) -> str:

@@ -10,14 +10,14 @@ import numpy as np
 
 from specmath import hardware
 from specmath.acceptance import Acceptance, IidAcceptance
-from specmath.checks import FloatArray, InputError
+from specmath.checks import FloatArray
 from specmath.cost import usd_per_million_tokens
 from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
 from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, step_cost_of, unknowns
 from specmath.scenario import SPECS, Scenario
 from specmath.served import served_notes, served_of
-from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, TabulatedStepCost
+from specmath.stepcost import SEARCH_LIMIT, LinearStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
@@ -185,11 +185,8 @@ def near_best(speedups: FloatArray) -> int:
 
 
 def _curve(scenario: Scenario, halves: Halves) -> Curve:
-    top = max(scenario.max_gamma, scenario.gamma)
-    if isinstance(halves.cost, TabulatedStepCost):
-        top = min(top, halves.cost.reach)
-    if scenario.gamma > top:
-        raise InputError(f"gamma must be <= {top} for this drafter, got {scenario.gamma}")
+    halves.cost.verify(scenario.gamma)  # refuses a γ beyond what the cost is known for
+    top = min(max(scenario.max_gamma, scenario.gamma), halves.cost.reach)
     gammas = np.arange(top + 1)
     low = high = None
     if unknowns(scenario):
@@ -288,5 +285,5 @@ def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
             "give per-position rates if your server prints them."
         )
     if s.draft_form == "hardware":
-        notes += served_notes(served_of(s))
+        notes += served_notes(served_of(s), s.gamma)
     return tuple(notes)

@@ -11,6 +11,7 @@ from specmath import hardware, models
 from specmath.checks import InputError
 from specmath.coefficients import calibration_basis
 from specmath.drafters import Drafter, SeparateModel, drafter, kinds
+from specmath.memory import Memory
 from specmath.models import Model
 from specmath.scenario import Scenario
 from specmath.serving import ServedStepCost
@@ -86,6 +87,11 @@ def served_of(scenario: Scenario, *, draft: str | None = None) -> ServedStepCost
     dtype that the GPU lacks.
     """
     s = scenario
+    if s.draft_form != "hardware":
+        raise InputError(
+            "step times need gpu, model and draft (draft_form=hardware), "
+            f"got draft_form={s.draft_form}"
+        )
     return _served(
         str(s.gpu), str(s.model), str(draft or s.draft), s.batch, s.context_tokens,
         s.tensor_parallel, s.draft_tensor_parallel,
@@ -118,9 +124,23 @@ def step_time_error(served: ServedStepCost) -> float:
     return RATIO_ERROR[_calibration_key(served)]
 
 
-def served_notes(served: ServedStepCost) -> list[str]:
-    """What the reader must know of a served pair: step times, overheads, coverage, the models."""
+@lru_cache(maxsize=256)
+def largest_batch(served: ServedStepCost, gamma: int) -> int:
+    """Sequences that fit beside both models at the served context; InputError where none does,
+    saying by how much and what would fit."""
+    return Memory.of(served).largest_batch(served.context_tokens, gamma)
+
+
+def served_notes(served: ServedStepCost, gamma: int) -> list[str]:
+    """What the reader must know of a served pair: memory, step times, overheads, coverage."""
+    fits = largest_batch(served, gamma)
     notes = [step_time_note(served), f"Engine overhead: {served.overheads.source}."]
+    if served.batch > fits:
+        notes.insert(
+            0,
+            f"Batch {served.batch:,} does not fit: memory holds {fits:,} sequences of "
+            f"{served.context_tokens:,} tokens beside both models.",
+        )
     if served.share < 1:
         notes.append(
             f"A draft is there in {served.share:.0%} of the steps; the acceptance given is taken "

@@ -2,10 +2,34 @@
 
 import streamlit as st
 
+from pages.ui import furniture
 from pages.ui.furniture import safe
 from specmath.bill import bill, millisecond_price
+from specmath.load import load_study
+from specmath.load_charts import cost_over_batch
+from specmath.load_words import cheapest_sentence
 from specmath.predict import Prediction
+from specmath.views import batch_table
 from specmath.wording import change, significant, usd
+
+
+def show_cost_over_batch(prediction: Prediction) -> None:
+    """With hardware: dollars over batch, the cheapest point and the fastest."""
+    s = prediction.scenario
+    if s.draft_form != "hardware":
+        st.caption("With “From GPU, models and batch” this page also shows cost over batch.")
+        return
+    if s.usd_per_hour is None:
+        st.markdown("Cost over batch is unknown until the price of a GPU hour is given.")
+        return
+    study = load_study(s)
+    usd_of_best = study.usd_per_million(s, study.best_gamma[:, study.own])
+    furniture.chart(
+        cost_over_batch(study, s),
+        f"Cost per million output tokens over batch, at context {s.context_tokens:,}",
+        cheapest_sentence(study, usd_of_best),
+    )
+    furniture.table(batch_table(prediction))
 
 
 def show_millisecond(prediction: Prediction) -> None:

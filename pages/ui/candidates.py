@@ -6,10 +6,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.state import adopt, scenario
+from pages.ui.furniture import downloads, plain_table
+from pages.ui.state import adopt, prediction, scenario
 from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
 from specmath.scenario_io import revised
+from specmath.views import drafters_table
 
 COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
 
@@ -69,3 +71,22 @@ def use_candidate(outcomes: Sequence[Outcome]) -> None:
         changes = {"alpha": row.alpha, "c": row.c, "gamma": chosen.best_gamma}
         adopt(revised(scenario(), changes))
         st.rerun()
+
+
+def show_drafters() -> None:
+    """Heads, lookups and layer skipping on the scenario's hardware, and the α each needs."""
+    st.subheader("Without a draft model", anchor=False)
+    if scenario().draft_form != "hardware":
+        st.markdown(
+            "What EAGLE, MTP, Medusa, n-gram and layer-skip cost depends on the hardware: choose "
+            "“From GPU, models and batch” as the draft cost to see the α each needs."
+        )
+        return
+    found = drafters_table(prediction())
+    plain_table(found)
+    st.caption(
+        "Computed by the step-time model at your batch and context. A drafter pays where its own "
+        "acceptance, measured on your text, is above the break-even α. N-gram: acceptance of the "
+        "steps with a draft, at the coverage shown (assumed unless you give it)."
+    )
+    downloads(found)

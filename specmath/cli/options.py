@@ -13,7 +13,7 @@ from specmath.fields import FieldSpec
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario_io import build, from_toml, revised
 
-__all__ = ["format_option", "help_of", "read_scenario", "scenario_options"]
+__all__ = ["format_option", "help_of", "read_scenario", "read_text", "scenario_options"]
 
 FORMATS = ("table", "csv", "json")
 
@@ -55,10 +55,11 @@ def read_scenario(scenario_file: str | None, options: dict[str, Any], **defaults
     given = {name: value for name, value in options.items() if value is not None}
     if scenario_file is None:
         return build(defaults | given)
-    return revised(from_toml(_read(Path(scenario_file))), given)
+    return revised(from_toml(read_text(Path(scenario_file))), given)
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file as UTF-8 text; InputError where it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from specmath.predict import Prediction
 from specmath.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
+from specmath.views.drafters import drafters_table
 from specmath.views.drafts import drafts_table
 from specmath.views.over_batch import batch_table
 from specmath.views.over_gamma import gamma_table
@@ -18,6 +19,7 @@ __all__ = [
     "batch_table",
     "crossover_table",
     "draft_cost_table",
+    "drafters_table",
     "drafts_table",
     "gamma_table",
     "regime_costs",
@@ -27,6 +29,7 @@ __all__ = [
 TABLES: dict[str, Callable[[Prediction], Table]] = {
     "gamma": gamma_table,
     "batch": batch_table,
+    "drafters": drafters_table,
     "regimes": regime_table,
     "alpha_gamma": alpha_gamma_table,
     "crossover": crossover_table,

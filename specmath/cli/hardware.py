@@ -1,0 +1,129 @@
+"""steptime, batch and model: the commands of the step-time model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from specmath import steptime
+from specmath.checks import InputError, whole
+from specmath.cli.options import format_option, read_scenario, read_text, scenario_options
+from specmath.cli.output import Row, print_rows, print_table
+from specmath.load import load_study
+from specmath.load_words import load_sentence, memory_sentence
+from specmath.models import Model
+from specmath.predict import predict
+from specmath.schedule import SWITCHING_NOTES
+from specmath.served import model_of
+from specmath.views import TABLES
+
+__all__ = ["batch_command", "model_command", "steptime_command"]
+
+
+def _model(name: str) -> Model:
+    """A catalogue name, or the path of a config.json."""
+    return model_of(read_text(Path(name)) if Path(name).is_file() else name)
+
+
+def _whole_list(name: str, text: str) -> np.ndarray:
+    try:
+        values = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise InputError(f"{name} must be whole numbers such as 1,8,64, got {text!r}") from error
+    if not values:
+        raise InputError(f"{name} must be whole numbers such as 1,8,64, got nothing")
+    return whole(name, values, 1)
+
+
+@click.command(
+    "steptime",
+    epilog="Example: specmath steptime --gpu h100 --model Llama-3.1-8B --batch 1,8,64 --tokens 1,5",
+)
+@click.option("--gpu", required=True, help="A GPU of the catalogue.")
+@click.option("--model", "name", required=True, help="A model of the catalogue, or a config.json.")
+@click.option("--batch", default="1", show_default=True, help="Sequences; a list with commas.")
+@click.option("--tokens", default="1", show_default=True, help="Positions a sequence, γ+1; a list.")
+@click.option("--context", default="1024", show_default=True, help="Tokens in the cache; a list.")
+@click.option("--tensor-parallel", type=int, default=1, show_default=True, help="GPUs a replica.")
+@click.option("--weight-dtype", help="bf16, fp8, int8, int4, mxfp4; as published if left out.")
+@click.option("--kv-dtype", default="bf16", show_default=True, help="bf16 or fp8.")
+@format_option
+def steptime_command(
+    gpu: str, name: str, batch: str, tokens: str, context: str, tensor_parallel: int,
+    weight_dtype: str | None, kv_dtype: str, style: str,
+) -> None:  # fmt: skip
+    """Milliseconds of one forward, by operator (without sampler and host)."""
+    axes = [
+        _whole_list(label, given)
+        for label, given in (("batch", batch), ("tokens", tokens), ("context", context))
+    ]
+    grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
+    model = _model(name)
+    found = steptime.step_breakdown(
+        model,
+        gpu,
+        batch=grid[0],
+        tokens_per_sequence=grid[1],
+        context_tokens=grid[2],
+        tensor_parallel=tensor_parallel,
+        weight_dtype=weight_dtype,
+        kv_dtype=kv_dtype,
+    )
+    parts = {"step_ms": found.total} | {f"{k}_ms": v for k, v in vars(found).items()}
+    rows = [
+        {"batch": int(b), "tokens": int(t), "context": int(n)}
+        | {label: float(np.broadcast_to(v, grid[0].shape)[i]) * 1e3 for label, v in parts.items()}
+        for i, (b, t, n) in enumerate(zip(*grid, strict=True))
+    ]
+    print_rows(rows, style)
+    if style == "table":
+        basis = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype)
+        click.echo(f"\nBasis: {basis.basis}.")
+
+
+@click.command(
+    "batch",
+    epilog="Example: specmath batch --alpha 0.8 --gamma 4 --gpu h100 --model Llama-3.1-8B "
+    "--draft Llama-3.2-1B",
+)
+@click.option("--schedule", is_flag=True, help="Print vLLM's γ-by-batch configuration only.")
+@scenario_options
+@format_option
+def batch_command(style: str, scenario_file: str | None, schedule: bool, **options: Any) -> None:
+    """Speedup, best γ and cost over batch; where load kills it."""
+    scenario = read_scenario(scenario_file, options)
+    study = load_study(scenario)
+    if schedule:
+        click.echo(study.schedule.vllm_config())
+        return
+    print_table(TABLES["batch"](predict(scenario)), style)
+    if style != "table":
+        return
+    click.echo(f"\n{load_sentence(study)}\n{memory_sentence(study)}")
+    if study.schedule.pays:
+        click.echo(f"\nSchedule: {study.schedule.vllm_config()}")
+        for note in SWITCHING_NOTES:
+            click.echo(f"Note: {note}")
+
+
+@click.command("model", epilog="Example: specmath model config.json")
+@click.argument("config")
+@format_option
+def model_command(config: str, style: str) -> None:
+    """Sizes of a model from its config.json (or a catalogue name)."""
+    model = _model(config)
+    row: Row = {
+        "name": model.name,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "layers": model.layer_count,
+        "weight_dtype": model.weight_dtype,
+        "weight_gib": model.weight_bytes() / 2**30,
+        "kv_bytes_per_token": model.kv_bytes_per_token(),
+        "flops_per_token": model.flops_per_token,
+        "notes": list(model.notes),
+    }
+    print_rows([row], style, one=True)
