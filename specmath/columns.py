@@ -101,7 +101,7 @@ COLUMNS: dict[str, Meaning] = {
     "best_speedup": Meaning("Speedup at best γ", "×", "tokens_per_step / step_cost there"),
     "speedup_at_gamma": Meaning("Speedup at this γ", "×", "At the γ of the scenario"),
     "breakeven_alpha": Meaning(
-        "Break-even α", "", "Least i.i.d. α that is no slower (memory-bound); empty: none exists"
+        "Break-even α", "", "Least i.i.d. α that is no slower at the γ in use; empty: none exists"
     ),
     "coverage": _of_field("coverage", "0.00"),
     "least_alpha": Meaning(

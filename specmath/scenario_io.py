@@ -20,8 +20,20 @@ from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, HALVES
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 
 __all__ = [
-    "LINK_VERSION", "MAX_FILE_CHARACTERS", "as_text", "build", "from_csv", "from_link", "from_toml",
-    "messages", "revised", "to_csv", "to_link", "to_toml", "unknown_name",
+    "LINK_VERSION",
+    "MAX_FILE_CHARACTERS",
+    "ScenarioError",
+    "as_text",
+    "build",
+    "from_csv",
+    "from_link",
+    "from_toml",
+    "messages",
+    "revised",
+    "to_csv",
+    "to_link",
+    "to_toml",
+    "unknown_name",
 ]  # fmt: skip
 
 LINK_VERSION = "1"
@@ -70,12 +82,20 @@ def unknown_name(kind: str, name: str) -> str:
     return f"unknown {kind} {_short(name)}{hint}"
 
 
+class ScenarioError(InputError):
+    """Values that make no scenario; `faults` holds one sentence a fault."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
 def build(values: Mapping[str, Any]) -> Scenario:
-    """A Scenario, or InputError with every fault in sentences, joined by '; '."""
+    """A Scenario, or ScenarioError (an InputError) with every fault in sentences."""
     try:
         return Scenario(**values)
     except ValidationError as error:
-        raise InputError("; ".join(messages(error))) from error
+        raise ScenarioError(messages(error)) from error
 
 
 def as_text(value: Any) -> str:
@@ -91,9 +111,7 @@ def _changed(scenario: Scenario) -> dict[str, Any]:
     """Fields that differ from their default; a price too whose default depends on the GPU."""
     fields = Scenario.model_fields
     priced = {"usd_per_hour"} if scenario.draft_form == "hardware" else set()
-    return {
-        n: v for n in fields if (v := getattr(scenario, n)) != fields[n].default or n in priced
-    }
+    return {n: v for n in fields if (v := getattr(scenario, n)) != fields[n].default or n in priced}
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────

@@ -220,10 +220,12 @@ def _holds(p: Prediction, gamma: int) -> str:
         conditions.append(f"tokens per step ≥ {significant(tokens)}")
     if c is not None:
         conditions.append(f"c ≤ {significant(c)}")
-    bar = "" if p.speedup.low is not None else f" {p.speedup.basis.capitalize()}."
-    return (
-        f"Faster than plain while {' and '.join(conditions)} (each with the other as it is).{bar}"
-    )
+    held = f"aster than plain while {' and '.join(conditions)} (each with the other as it is)."
+    low, high = p.curve.low, p.curve.high
+    if low is None or high is None:
+        return f"F{held} {p.speedup.basis.capitalize()}."
+    spread = f"{ratio(float(low[gamma]))} to {ratio(float(high[gamma]))}"
+    return f"Between {spread} ({p.speedup.basis}). At the middle, f{held}"
 
 
 def _would_pay(p: Prediction) -> str:

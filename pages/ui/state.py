@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import streamlit as st
+from pydantic import ValidationError
 
 from specmath import hardware
 from specmath.checks import InputError
@@ -16,7 +17,7 @@ from specmath.forms import (
 )
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario_io import build, from_link, to_link
+from specmath.scenario_io import ScenarioError, build, from_link, to_link
 
 FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
 PREFIX = "field_"
@@ -104,8 +105,10 @@ def rebuild() -> list[str]:
     try:
         found = build(_candidate())
         st.session_state["prediction"] = predict(found)
+    except ScenarioError as error:
+        return error.faults
     except InputError as error:
-        return str(error).split("; ")
+        return [str(error)]
     st.session_state["scenario"] = found
     return []
 

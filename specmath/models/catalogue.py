@@ -51,5 +51,5 @@ def find(name: str) -> Model:
     close = difflib.get_close_matches(key, by_key, n=5, cutoff=0.4)
     nearest = list(dict.fromkeys(by_key[match] for match in close)) or sorted(_models())
     raise InputError(
-        f"model must be one of the catalogue, got {name!r}; nearest: {', '.join(nearest)}"
+        f"model must be one of the catalogue, got {name[:60]!r}; nearest: {', '.join(nearest)}"
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from specmath.columns import SPEEDUP, column
-from specmath.gamma import breakeven_alpha, crossover_gamma
+from specmath.gamma import crossover_gamma
 from specmath.halves import Halves
 from specmath.predict import Prediction
+from specmath.schedule import breakeven_alpha_of
 from specmath.tables import Table
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
@@ -62,9 +63,11 @@ def crossover_table(prediction: Prediction) -> Table:
 def draft_cost_table(prediction: Prediction) -> Table:
     """Over c: the best γ, its speedup, and the least α that breaks even at the scenario's γ."""
     s, acceptance, own = prediction.scenario, prediction.halves.acceptance, prediction.halves.cost
-    gammas = np.arange(max(s.max_gamma, s.gamma) + 1)
+    gammas = prediction.curve.gamma
     costs = sorted({*DRAFT_COSTS, round(own.c, 4)})
-    rows = [Halves(acceptance, own.with_draft_cost(c)).speedup(gammas) for c in costs]
+    each = [own.with_draft_cost(c) for c in costs]
+    rows = [Halves(acceptance, cost).speedup(gammas) for cost in each]
+    least = [float(breakeven_alpha_of(cost, s.gamma)) for cost in each]
     best = [int(np.argmax(row[: s.max_gamma + 1])) for row in rows]
     return Table(
         "What the draft's cost does",
@@ -74,6 +77,6 @@ def draft_cost_table(prediction: Prediction) -> Table:
             column("best_gamma", best),
             column("best_speedup", [float(row[g]) for row, g in zip(rows, best, strict=True)]),
             column("speedup_at_gamma", [float(row[s.gamma]) for row in rows]),
-            column("breakeven_alpha", np.asarray(breakeven_alpha(s.gamma, np.array(costs)))),
+            column("breakeven_alpha", least),
         ),
     )
