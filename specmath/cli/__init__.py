@@ -11,7 +11,7 @@ import click
 
 import specmath
 from specmath.checks import InputError
-from specmath.cli import calculator, hardware
+from specmath.cli import calculator, hardware, logs
 
 __all__ = ["main"]
 
@@ -46,6 +46,7 @@ for command in (
     calculator.crossover_command,
     calculator.sweep_command,
     calculator.export_command,
+    logs.logs_group,
     hardware.steptime_command,
     hardware.batch_command,
     hardware.model_command,
