@@ -12,9 +12,9 @@ from typing import Any
 
 import tomli_w
 
-from specmath.coefficients import Arithmetic, Coefficients
-from specmath.operator_fit import fitted_names
-from specmath.reference_table import (
+from specmath.steptime.coefficients import Arithmetic, Coefficients
+from specmath.steptime.operator_fit import fitted_names
+from specmath.steptime.reference_table import (
     Chosen,
     ReferenceRow,
     fit_each_gpu,

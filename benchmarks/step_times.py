@@ -22,7 +22,8 @@ import numpy as np
 
 from specmath import models
 from specmath.checks import FloatArray
-from specmath.reference_table import (
+from specmath.steptime import step_seconds
+from specmath.steptime.reference_table import (
     ReferenceRow,
     fit_each_gpu,
     fit_without_each_model,
@@ -31,7 +32,6 @@ from specmath.reference_table import (
     read_reference,
     score,
 )
-from specmath.steptime import step_seconds
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "tests" / "data" / "reference_step_times.csv.gz"

@@ -10,13 +10,13 @@ from pages.ui import furniture  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
 from pages.ui.load import show_memory, show_schedule  # noqa: E402
 from pages.ui.state import prediction, scenario  # noqa: E402
-from specmath.load import load_study  # noqa: E402
-from specmath.load_charts import (  # noqa: E402
+from specmath.charts.load import (  # noqa: E402
     gamma_heat,
     operators_over_batch,
     speedup_over_batch,
 )
-from specmath.load_words import load_sentence, roof_sentence  # noqa: E402
+from specmath.serving.study import load_study  # noqa: E402
+from specmath.serving.words import load_sentence, roof_sentence  # noqa: E402
 from specmath.views import batch_table  # noqa: E402
 
 needs_hardware()

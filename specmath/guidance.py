@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.acceptance import IidAcceptance
-from specmath.fields import UNKNOWN
 from specmath.halves import Halves
 from specmath.predict import Prediction
+from specmath.scenario.fields import UNKNOWN
 from specmath.stepcost import LinearStepCost
 from specmath.wording import count, ratio, significant
 

@@ -15,9 +15,9 @@ from specmath.acceptance import (
     PerPositionAcceptance,
 )
 from specmath.checks import FloatArray, InputError
-from specmath.forms import WORKLOADS
 from specmath.scenario import Scenario
-from specmath.served import served_of, step_time_error, tabulated
+from specmath.scenario.forms import WORKLOADS
+from specmath.serving.of_scenario import served_of, step_time_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 

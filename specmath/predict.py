@@ -12,11 +12,11 @@ from specmath import hardware
 from specmath.acceptance import Acceptance, IidAcceptance
 from specmath.checks import FloatArray
 from specmath.cost import usd_per_million_tokens
-from specmath.forms import MEASURED_AT
 from specmath.gamma import crossover_gamma, optimal_gamma
 from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, step_cost_of, unknowns
 from specmath.scenario import SPECS, Scenario
-from specmath.served import served_notes, served_of
+from specmath.scenario.forms import MEASURED_AT
+from specmath.serving.of_scenario import served_notes, served_of
 from specmath.stepcost import SEARCH_LIMIT, LinearStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 

@@ -99,6 +99,17 @@ class ReplayAcceptance(Acceptance):
             row[:size] = np.where(start + offset < size - 1, text, 0.0)
         return made
 
+    def of(self, texts: Sequence[int]) -> ReplayAcceptance:
+        """The replay of some of the texts, by their numbers from 0; at least one."""
+        chosen = whole("text", list(texts), 0, self.texts - 1)
+        if chosen.size == 0:
+            raise InputError("texts must hold at least one number, got none")
+        made = type(self)([self._alphas[n] for n in chosen])
+        if self._matrix is not None:
+            made._widest = self._widest
+            made._matrix = self._matrix[chosen, : made._tokens.shape[1]]
+        return made
+
     # ── what the texts say by themselves ────────────────────────────────────────────────────
 
     @property

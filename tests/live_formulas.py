@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from specmath.tables import Cell, Table
+from specmath.sheets.tables import Cell, Table
 
 
 def recalculate(

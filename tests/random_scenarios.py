@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from specmath.forms import COMPUTED_FROM_HARDWARE
 from specmath.scenario import SPECS, Scenario
+from specmath.scenario.forms import COMPUTED_FROM_HARDWARE
 
 LABELS = st.text(max_size=80).filter(str.isprintable)
 

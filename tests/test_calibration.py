@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from specmath import hardware, models
-from specmath.calibration import calibrate
 from specmath.checks import InputError
-from specmath.coefficients import coefficients_for, definitions
-from specmath.reference_table import (
+from specmath.steptime import step_seconds
+from specmath.steptime.calibration import calibrate
+from specmath.steptime.coefficients import coefficients_for, definitions
+from specmath.steptime.reference_table import (
     fit_each_gpu,
     fit_without_each_model,
     median_fit,
@@ -25,7 +26,6 @@ from specmath.reference_table import (
     read_reference,
     score,
 )
-from specmath.steptime import step_seconds
 
 TABLE = Path(__file__).parent / "data" / "reference_step_times.csv.gz"
 

@@ -17,7 +17,7 @@ import pytest
 from specmath.cli import main
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario_io import to_toml
+from specmath.scenario.files import to_toml
 from specmath.views import gamma_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from specmath.convert import said_as
-from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS
 from specmath.halves import acceptance_of, step_cost_of
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario_io import revised
+from specmath.scenario.convert import said_as
+from specmath.scenario.files import revised
+from specmath.scenario.forms import ACCEPTANCE_FORMS, DRAFT_FORMS
 
 KNOWN: list[dict[str, Any]] = [
     {"alpha": 0.7},

@@ -11,10 +11,10 @@ import pytest
 
 import specmath
 from specmath.checks import InputError
-from specmath.downloads import KINDS, file_bytes, scenario_text
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario_io import from_link
+from specmath.scenario.files import from_link
+from specmath.sheets.downloads import KINDS, file_bytes, scenario_text
 from specmath.views import TABLES, gamma_table
 
 NAMES = ("gamma", "regimes", "alpha_gamma", "crossover", "draft_cost")

@@ -11,7 +11,6 @@ import pytest
 
 from specmath import hardware, models
 from specmath.checks import InputError
-from specmath.coefficients import coefficients_for
 from specmath.drafters import (
     EAGER,
     ENGINES,
@@ -32,7 +31,8 @@ from specmath.drafters import (
     sampling_seconds,
 )
 from specmath.serving import ServedStepCost
-from specmath.shards import shard
+from specmath.steptime.coefficients import coefficients_for
+from specmath.steptime.shards import shard
 
 DATA = Path(__file__).parent / "data"
 LLAMA_1B, LLAMA_8B, LLAMA_70B = (

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import specmath
 from specmath.checks import InputError
-from specmath.export import clean, defined_names, neutralise, to_csv, to_xlsx, write_file
-from specmath.tables import Cell, Chart, Column, Input, Table
+from specmath.sheets.export import clean, defined_names, neutralise, to_csv, to_xlsx, write_file
+from specmath.sheets.tables import Cell, Chart, Column, Input, Table
 
 DAY = datetime.date(2026, 3, 9)
 MAX_GAMMA = 8

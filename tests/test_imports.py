@@ -13,7 +13,7 @@ CORE = (
     "specmath", "specmath.acceptance", "specmath.stepcost", "specmath.theorems", "specmath.gamma",
     "specmath.predict", "specmath.verdict", "specmath.scenario", "specmath.steptime",
     "specmath.hardware", "specmath.models", "specmath.cost", "specmath.guidance",
-    "specmath.candidates", "specmath.convert", "specmath.views",
+    "specmath.candidates", "specmath.scenario.convert", "specmath.views",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 

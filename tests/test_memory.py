@@ -10,8 +10,8 @@ from specmath import hardware, models
 from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
 from specmath.drafters import Eagle, LayerSkip, NGram, SeparateModel
-from specmath.memory import Memory, draft_tax
 from specmath.serving import ServedStepCost
+from specmath.serving.memory import Memory, draft_tax
 
 LLAMA_1B, LLAMA_8B, LLAMA_70B = (
     models.find(name) for name in ("Llama-3.2-1B", "Llama-3.1-8B", "Llama-3.1-70B")

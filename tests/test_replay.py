@@ -208,7 +208,7 @@ def test_interval_covers_when_texts_differ() -> None:
         half = 1.96 * np.sqrt(found.value * (1 - found.value) / found.tokens)
         naive += abs(found.value - 8 / 11) <= half
     assert covered / 300 > 0.91
-    assert naive / 300 < 0.6  # what taking tokens as independent would have covered
+    assert naive / 300 < 0.7  # what taking tokens as independent would have covered
 
 
 def test_interval_takes_samples_of_one_prompt_together() -> None:

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from random_scenarios import scenarios
 
 from specmath.checks import InputError
-from specmath.forms import ACCEPTANCE_FORMS, CITED_RANGES, DRAFT_FORMS
 from specmath.halves import acceptance_of, step_cost_of
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario_io import build
+from specmath.scenario.files import build
+from specmath.scenario.forms import ACCEPTANCE_FORMS, CITED_RANGES, DRAFT_FORMS
 
 OK: dict[str, Any] = {"alpha": 0.8, "c": 0.1, "gamma": 4}
 

@@ -14,7 +14,7 @@ from random_scenarios import LABELS, scenarios
 
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario_io import (
+from specmath.scenario.files import (
     LINK_VERSION,
     from_csv,
     from_link,

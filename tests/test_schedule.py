@@ -13,7 +13,8 @@ from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
 from specmath.drafters import Eagle, LayerSkip, NGram, SeparateModel
 from specmath.gamma import breakeven_alpha
-from specmath.schedule import (
+from specmath.serving import ServedStepCost
+from specmath.serving.schedule import (
     SWITCHING_NOTES,
     GammaRange,
     Schedule,
@@ -21,7 +22,6 @@ from specmath.schedule import (
     breakeven_alpha_of,
     merge_ranges,
 )
-from specmath.serving import ServedStepCost
 from specmath.stepcost import LinearStepCost
 
 SERVED = ServedStepCost(

@@ -12,15 +12,15 @@ import pytest
 
 from specmath import models
 from specmath.checks import InputError
-from specmath.coefficients import Coefficients, assumed, calibration_basis, definitions
-from specmath.operators import (
+from specmath.steptime import step_breakdown, step_seconds
+from specmath.steptime.coefficients import Coefficients, assumed, calibration_basis, definitions
+from specmath.steptime.operators import (
     all_reduce_seconds,
     experts_touched,
     linear_seconds,
     overlapped,
     padded_tokens,
 )
-from specmath.steptime import step_breakdown, step_seconds
 
 DATA = Path(__file__).parent / "data"
 LLAMA_1B, LLAMA_8B, LLAMA_70B = (

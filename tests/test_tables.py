@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath.checks import InputError
-from specmath.tables import Chart, Column, Input, Table, parse, render, shown
+from specmath.sheets.tables import Chart, Column, Input, Table, parse, render, shown
 
 
 def column(name, values, formulas=(), **more):

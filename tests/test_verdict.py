@@ -16,7 +16,7 @@ from specmath.checks import InputError
 from specmath.halves import ends
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario_io import revised
+from specmath.scenario.files import revised
 from specmath.verdict import breakeven, cost_sentence, decide, rank_drafts, verdict
 
 

@@ -12,10 +12,10 @@ from live_formulas import recalculate
 from random_scenarios import scenarios
 
 from specmath.candidates import Candidate, evaluate, published_t5
-from specmath.export import to_csv, to_xlsx
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.tables import Table
+from specmath.sheets.export import to_csv, to_xlsx
+from specmath.sheets.tables import Table
 from specmath.views import (
     TABLES,
     alpha_gamma_table,

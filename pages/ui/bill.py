@@ -5,10 +5,10 @@ import streamlit as st
 from pages.ui import furniture
 from pages.ui.furniture import safe
 from specmath.bill import bill, millisecond_price
-from specmath.load import load_study
-from specmath.load_charts import cost_over_batch
-from specmath.load_words import cheapest_sentence
+from specmath.charts.load import cost_over_batch
 from specmath.predict import Prediction
+from specmath.serving.study import load_study
+from specmath.serving.words import cheapest_sentence
 from specmath.views import batch_table
 from specmath.wording import change, significant, usd
 

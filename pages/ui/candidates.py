@@ -10,7 +10,7 @@ from pages.ui.furniture import downloads, plain_table
 from pages.ui.state import adopt, prediction, scenario
 from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
-from specmath.scenario_io import revised
+from specmath.scenario.files import revised
 from specmath.views import drafters_table
 
 COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")

@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui.state import scenario
-from specmath.downloads import KINDS, file_bytes
 from specmath.predict import Estimate, Prediction
-from specmath.tables import Table
-from specmath.tables import shown as cell_text
+from specmath.sheets.downloads import KINDS, file_bytes
+from specmath.sheets.tables import Table
+from specmath.sheets.tables import shown as cell_text
 from specmath.verdict import Verdict
 from specmath.wording import change, faster, ms, ratio, usd
 

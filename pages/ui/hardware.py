@@ -6,11 +6,11 @@ from pages.ui.state import PREFIX, adopt, forget, prediction, raw, scenario, set
 from pages.ui.widgets import number
 from specmath import hardware, models
 from specmath.checks import InputError
-from specmath.convert import EXAMPLE_PAIR
 from specmath.drafters import kinds
 from specmath.scenario import SPECS
-from specmath.scenario_io import revised
-from specmath.served import NEEDS_A_MODEL, model_of
+from specmath.scenario.convert import EXAMPLE_PAIR
+from specmath.scenario.files import revised
+from specmath.serving.of_scenario import NEEDS_A_MODEL, model_of
 from specmath.wording import ms, significant
 
 

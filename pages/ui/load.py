@@ -3,9 +3,9 @@
 import streamlit as st
 
 from pages.ui.furniture import safe
-from specmath.load import LoadStudy
-from specmath.load_words import memory_sentence
-from specmath.schedule import SWITCHING_NOTES
+from specmath.serving.schedule import SWITCHING_NOTES
+from specmath.serving.study import LoadStudy
+from specmath.serving.words import memory_sentence
 
 
 def show_memory(study: LoadStudy) -> None:

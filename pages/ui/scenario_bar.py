@@ -17,9 +17,9 @@ from pages.ui.state import (
 )
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
-from specmath.forms import MEASURED_AT
 from specmath.scenario import EXAMPLE
-from specmath.scenario_io import from_toml, to_link, to_toml
+from specmath.scenario.files import from_toml, to_link, to_toml
+from specmath.scenario.forms import MEASURED_AT
 from specmath.stepcost import sigma_from_verify_cost
 
 
@@ -123,6 +123,8 @@ def _verify_cost() -> None:
 
 
 def _take_cost(key: str, gamma: int) -> None:
+    if key not in st.session_state:  # γ moved on while the browser still showed this box
+        return
     cost = st.session_state[key]
     try:
         raw()["sigma"] = None if cost is None else sigma_from_verify_cost(cost, gamma)

@@ -4,20 +4,19 @@ from contextlib import suppress
 from typing import Any
 
 import streamlit as st
-from pydantic import ValidationError
 
 from specmath import hardware
 from specmath.checks import InputError
-from specmath.convert import said_as
-from specmath.forms import (
+from specmath.predict import Prediction, predict
+from specmath.scenario import EXAMPLE, SPECS, Scenario
+from specmath.scenario.convert import said_as
+from specmath.scenario.files import ScenarioError, build, from_link, to_link
+from specmath.scenario.forms import (
     ACCEPTANCE_FORMS,
     COMPUTED_FROM_HARDWARE,
     DRAFT_FORMS,
     MEASURED_AT,
 )
-from specmath.predict import Prediction, predict
-from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario_io import ScenarioError, build, from_link, to_link
 
 FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
 PREFIX = "field_"

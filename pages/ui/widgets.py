@@ -6,9 +6,9 @@ from typing import Any
 import streamlit as st
 
 from pages.ui.state import PREFIX, raw, set_raw
-from specmath.fields import FieldSpec
 from specmath.scenario import SPECS
-from specmath.scenario_io import as_text
+from specmath.scenario.fields import FieldSpec
+from specmath.scenario.files import as_text
 
 
 def _key(name: str, part: str = "") -> str:
@@ -22,6 +22,8 @@ def _seed(key: str, value: Any) -> None:
 
 def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
     """A widget's callback: take its value and let the field's other widgets follow."""
+    if key not in st.session_state:  # its twin was edited while the browser still showed this one
+        return
     value = convert(st.session_state[key])
     set_raw(name, value)
     for other in list(st.session_state):

@@ -12,12 +12,12 @@ import click
 from specmath.checks import InputError
 from specmath.cli.options import format_option, help_of, read_scenario, scenario_options
 from specmath.cli.output import Row, print_rows, print_table
-from specmath.downloads import KINDS, file_bytes
-from specmath.export import write_file
-from specmath.forms import MEASURED_AT
 from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS
-from specmath.scenario_io import build, unknown_name
+from specmath.scenario.files import build, unknown_name
+from specmath.scenario.forms import MEASURED_AT
+from specmath.sheets.downloads import KINDS, file_bytes
+from specmath.sheets.export import write_file
 from specmath.verdict import Verdict, verdict
 from specmath.views import TABLES
 

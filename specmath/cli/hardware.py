@@ -12,12 +12,12 @@ from specmath import steptime
 from specmath.checks import InputError, whole
 from specmath.cli.options import format_option, read_scenario, read_text, scenario_options
 from specmath.cli.output import Row, print_rows, print_table
-from specmath.load import load_study
-from specmath.load_words import load_sentence, memory_sentence
 from specmath.models import Model
 from specmath.predict import predict
-from specmath.schedule import SWITCHING_NOTES
-from specmath.served import model_of
+from specmath.serving.of_scenario import model_of
+from specmath.serving.schedule import SWITCHING_NOTES
+from specmath.serving.study import load_study
+from specmath.serving.words import load_sentence, memory_sentence
 from specmath.views import TABLES
 
 __all__ = ["batch_command", "model_command", "steptime_command"]

@@ -13,13 +13,13 @@ import click
 from specmath.checks import InputError
 from specmath.cli.options import format_option, help_of, read_scenario, type_of
 from specmath.cli.output import Row, print_rows, print_table
-from specmath.forms import HALVES
 from specmath.logs import LogError, Reading, read
 from specmath.logs.answers import Answer, answer_all, gamma_rows
 from specmath.logs.speed import speed_of
 from specmath.logs.taken import SHAPES, Shape, scenario_from
 from specmath.predict import predict
 from specmath.scenario import SPECS, Scenario
+from specmath.scenario.forms import HALVES
 from specmath.wording import significant
 
 __all__ = ["cost_options", "cost_scenario", "logs_group", "read_files"]

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from specmath.checks import InputError
-from specmath.fields import FieldSpec
 from specmath.scenario import SPECS, Scenario
-from specmath.scenario_io import build, from_toml, revised
+from specmath.scenario.fields import FieldSpec
+from specmath.scenario.files import build, from_toml, revised
 
 __all__ = ["format_option", "help_of", "read_scenario", "read_text", "scenario_options"]
 

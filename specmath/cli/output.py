@@ -11,7 +11,7 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from specmath.tables import Table, shown
+from specmath.sheets.tables import Table, shown
 
 __all__ = ["Row", "print_rows", "print_table"]
 

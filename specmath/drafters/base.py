@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from specmath import hardware
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.coefficients import coefficients_for
 from specmath.hardware import Gpu
 from specmath.models import Model
-from specmath.operators import MICRO, linear_seconds
 from specmath.steptime import OwnCoefficients, step_seconds
+from specmath.steptime.coefficients import coefficients_for
+from specmath.steptime.operators import MICRO, linear_seconds
 
 __all__ = [
     "EAGER",

@@ -15,7 +15,7 @@ from specmath.logs.speed import Overhead, Speed, overhead_of, tokens_per_pass
 from specmath.logs.taken import Shape, scenario_from, shape_of
 from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
-from specmath.tables import Column, Table
+from specmath.sheets.tables import Column, Table
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 from specmath.verdict import Action, verdict
 from specmath.wording import faster, ratio, significant

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from specmath.checks import InputError
 from specmath.logs.record import Reading
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario_io import revised
+from specmath.scenario.files import revised
 
 __all__ = ["SHAPES", "Shape", "scenario_from", "shape_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
-from specmath.tables import Table
+from specmath.sheets.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
 from specmath.views.drafters import drafters_table
 from specmath.views.drafts import drafts_table

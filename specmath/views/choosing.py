@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from specmath.columns import SPEEDUP, column
 from specmath.gamma import crossover_gamma
 from specmath.halves import Halves
 from specmath.predict import Prediction
-from specmath.schedule import breakeven_alpha_of
-from specmath.tables import Table
+from specmath.serving.schedule import breakeven_alpha_of
+from specmath.sheets.columns import SPEEDUP, column
+from specmath.sheets.tables import Table
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
 __all__ = ["alpha_gamma_table", "crossover_table", "draft_cost_table"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from specmath.checks import InputError
-from specmath.columns import column
 from specmath.drafters import kinds
 from specmath.predict import Prediction
 from specmath.scenario import Scenario
-from specmath.schedule import breakeven_alpha_of
-from specmath.served import NEEDS_A_MODEL, served_of, tabulated
 from specmath.serving import ServedStepCost
+from specmath.serving.of_scenario import NEEDS_A_MODEL, served_of, tabulated
+from specmath.serving.schedule import breakeven_alpha_of
+from specmath.sheets.columns import column
+from specmath.sheets.tables import Table
 from specmath.stepcost import TabulatedStepCost
-from specmath.tables import Table
 
 __all__ = ["drafters_table", "fitting_drafters"]
 

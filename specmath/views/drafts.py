@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specmath.candidates import Outcome
-from specmath.columns import column
-from specmath.tables import Table
+from specmath.sheets.columns import column
+from specmath.sheets.tables import Table
 
 __all__ = ["drafts_table"]
 

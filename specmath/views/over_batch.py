@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from specmath.columns import SPEEDUP, column, field_input
-from specmath.load import LoadStudy, load_study
 from specmath.predict import Prediction
-from specmath.tables import Chart, Column, Input, Table
+from specmath.serving.study import LoadStudy, load_study
+from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.tables import Chart, Column, Input, Table
 
 __all__ = ["batch_table"]
 

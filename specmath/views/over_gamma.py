@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from specmath.acceptance import Acceptance, IidAcceptance, MixtureAcceptance, PerPositionAcceptance
-from specmath.columns import SPEEDUP, column, field_input
 from specmath.palette import COST, SPECULATION
 from specmath.predict import Prediction, usd_at
 from specmath.scenario import SPECS
 from specmath.serving import CoveredAcceptance
+from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.tables import Basis, Chart, Column, Input, Table
 from specmath.stepcost import LinearStepCost, TabulatedStepCost
-from specmath.tables import Basis, Chart, Column, Input, Table
 
 __all__ = ["gamma_table"]
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from specmath.checks import FloatArray
-from specmath.columns import SPEEDUP, column, field_input
 from specmath.halves import Halves
 from specmath.predict import Prediction
+from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.tables import Input, Table
 from specmath.stepcost import LinearStepCost, StepCost
-from specmath.tables import Input, Table
 
 __all__ = ["regime_costs", "regime_table"]
 

@@ -11,12 +11,12 @@ from specmath.acceptance import Acceptance
 from specmath.checks import FloatArray, InputError, IntArray
 from specmath.cost import usd_per_million_tokens
 from specmath.halves import drafted_acceptance_of
-from specmath.memory import DraftTax, draft_tax
 from specmath.predict import near_best
 from specmath.scenario import Scenario
-from specmath.schedule import Schedule, best_gamma_schedule
-from specmath.served import served_of
 from specmath.serving import ServedStepCost
+from specmath.serving.memory import DraftTax, draft_tax
+from specmath.serving.of_scenario import served_of
+from specmath.serving.schedule import Schedule, best_gamma_schedule
 
 __all__ = ["LoadStudy", "load_study"]
 

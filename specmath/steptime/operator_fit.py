@@ -14,17 +14,17 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from specmath.checks import FloatArray, InputError
-from specmath.coefficients import Arithmetic, Coefficients, assumed, definitions
 from specmath.hardware import Gpu
 from specmath.models import Model
-from specmath.operators import (
+from specmath.steptime.coefficients import Arithmetic, Coefficients, assumed, definitions
+from specmath.steptime.operators import (
     MICRO,
     all_reduce_seconds,
     attention_seconds,
     expert_seconds,
     linear_seconds,
 )
-from specmath.shards import shard
+from specmath.steptime.shards import shard
 
 __all__ = ["OperatorRow", "fit_arithmetic", "fit_gpu", "fitted_names"]
 

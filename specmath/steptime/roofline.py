@@ -16,11 +16,16 @@ from numpy.typing import ArrayLike
 
 from specmath import hardware
 from specmath.checks import FloatArray, InputError, whole
-from specmath.coefficients import Arithmetic, Coefficients, calibration_basis, coefficients_for
 from specmath.hardware import Gpu
 from specmath.models import Model, Quantisation, dtype_bytes, dtype_name
 from specmath.models.dtypes import Part
-from specmath.operators import (
+from specmath.steptime.coefficients import (
+    Arithmetic,
+    Coefficients,
+    calibration_basis,
+    coefficients_for,
+)
+from specmath.steptime.operators import (
     MICRO,
     all_reduce_seconds,
     attention_seconds,
@@ -30,7 +35,7 @@ from specmath.operators import (
     linear_seconds,
     padded_tokens,
 )
-from specmath.shards import Shard, shard
+from specmath.steptime.shards import Shard, shard
 
 __all__ = [
     "StepBreakdown",

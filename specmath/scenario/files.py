@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from specmath.checks import InputError
-from specmath.export import neutralise
-from specmath.fields import UNKNOWN
-from specmath.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, HALVES
 from specmath.scenario import EXAMPLE, SPECS, Scenario
+from specmath.scenario.fields import UNKNOWN
+from specmath.scenario.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, HALVES
+from specmath.sheets.export import neutralise
 
 __all__ = [
     "LINK_VERSION",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from specmath.forms import CITED_RANGES
 from specmath.halves import acceptance_of, step_cost_of
 from specmath.predict import effective_alpha
 from specmath.scenario import Scenario
+from specmath.scenario.forms import CITED_RANGES
 
 __all__ = ["said_as"]
 

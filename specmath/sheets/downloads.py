@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from specmath.checks import InputError
-from specmath.export import to_csv, to_xlsx
 from specmath.scenario import Scenario
-from specmath.scenario_io import to_link
-from specmath.tables import Table
+from specmath.scenario.files import to_link
+from specmath.sheets.export import to_csv, to_xlsx
+from specmath.sheets.tables import Table
 
 __all__ = ["KINDS", "file_bytes", "scenario_text"]
 

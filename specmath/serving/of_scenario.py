@@ -9,13 +9,13 @@ import numpy as np
 
 from specmath import hardware, models
 from specmath.checks import InputError
-from specmath.coefficients import calibration_basis
 from specmath.drafters import Drafter, SeparateModel, drafter, kinds
-from specmath.memory import Memory
 from specmath.models import Model
 from specmath.scenario import Scenario
 from specmath.serving import ServedStepCost
+from specmath.serving.memory import Memory
 from specmath.stepcost import TabulatedStepCost
+from specmath.steptime.coefficients import calibration_basis
 
 __all__ = [
     "model_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from specmath.load import LoadStudy
+from specmath.serving.study import LoadStudy
 from specmath.wording import count, faster, ms, significant
 
 __all__ = ["cheapest_sentence", "load_sentence", "memory_sentence", "roof_sentence"]

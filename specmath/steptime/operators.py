@@ -2,7 +2,7 @@
 
 Plain functions that broadcast over numpy arrays. Times in seconds, sizes in bytes or elements,
 `bandwidth` in bytes/s, `peak` in FLOP/s. The coefficients (efficiencies, launch costs) come from
-`specmath.coefficients`; what each means and where its value comes from is stored there.
+`specmath.steptime.coefficients`; what each means and where its value comes from is stored there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.coefficients import Coefficients
+from specmath.steptime.coefficients import Coefficients
 
 __all__ = [
     "all_reduce_seconds",

@@ -18,9 +18,9 @@ import numpy as np
 
 from specmath import hardware, models
 from specmath.checks import FloatArray
-from specmath.coefficients import Arithmetic, Coefficients, assumed
-from specmath.operator_fit import OperatorRow, fit_gpu, fitted_names
 from specmath.steptime import step_seconds
+from specmath.steptime.coefficients import Arithmetic, Coefficients, assumed
+from specmath.steptime.operator_fit import OperatorRow, fit_gpu, fitted_names
 
 __all__ = [
     "ReferenceRow",

@@ -1,6 +1,6 @@
 """Fit the step-time model to a user's own measured steps, and say how well it then does.
 
-A handful of totals cannot tell every coefficient of `specmath.coefficients` apart. What is fitted
+A handful of totals cannot tell every coefficient apart. What is fitted
 depends on how many rows there are: one factor on everything, then one on rates and a fixed
 overhead, then the main coefficients one by one, pulled towards the values before the fit.
 """
@@ -16,10 +16,10 @@ from scipy.optimize import least_squares
 
 from specmath import hardware, models
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.coefficients import Arithmetic, Coefficients, coefficients_for, definitions
 from specmath.models import Model
-from specmath.operator_fit import PULL, SOFT
 from specmath.steptime import step_seconds
+from specmath.steptime.coefficients import Arithmetic, Coefficients, coefficients_for, definitions
+from specmath.steptime.operator_fit import PULL, SOFT
 
 __all__ = ["Fit", "calibrate"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specmath.scenario import SPECS
-from specmath.tables import Basis, Column, Input
+from specmath.sheets.tables import Basis, Column, Input
 
 __all__ = ["COLUMNS", "SPEEDUP", "Meaning", "column", "field_input"]
 

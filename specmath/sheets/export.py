@@ -22,7 +22,7 @@ from typing import Any
 
 import specmath
 from specmath.checks import InputError
-from specmath.tables import STAMP, Cell, Chart, Column, Input, Table, render, shown
+from specmath.sheets.tables import STAMP, Cell, Chart, Column, Input, Table, render, shown
 
 __all__ = ["clean", "defined_names", "neutralise", "to_csv", "to_xlsx", "write_file"]
 

@@ -1,7 +1,7 @@
 """The one table that the screen, the CSV and the workbook all show.
 
 A `Table` holds values and, beside them, the formula that makes each value from the others. The
-values come from the library's own functions; the formulas are templates that `specmath.export`
+values come from the library's own functions; the formulas are templates that `export`
 turns into cell references. So the number on the page is the number in the file, and changing an
 input in the opened file changes what follows from it.
 

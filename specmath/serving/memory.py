@@ -18,7 +18,7 @@ from specmath.drafters.base import LOGIT_BYTES
 from specmath.hardware import Gpu
 from specmath.models import Model, dtype_bytes
 from specmath.serving import ServedStepCost
-from specmath.shards import shard
+from specmath.steptime.shards import shard
 
 __all__ = ["DraftTax", "Memory", "draft_tax"]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from specmath.candidates import Outcome
-from specmath.palette import COST, LOSS, PLAIN, SPECULATION, shade
+from specmath.charts.pieces import INK, MARKER, Trace, band_of, figure_of, heat_of, line_of, mark_of
+from specmath.palette import COST, LOSS, PLAIN, SPECULATION
 from specmath.predict import Prediction
-from specmath.tables import Table
+from specmath.sheets.tables import Table
 from specmath.wording import ratio
 
 __all__ = [
@@ -22,98 +21,6 @@ __all__ = [
     "drafts_plane",
     "speedup_over_gamma",
 ]
-
-# On the pale middle of a heat map, which is the same in the light and the dark theme.
-INK = "#111827"
-MARKER = {"size": 12, "line": {"width": 2, "color": "white"}}
-
-
-Trace = dict[str, Any]
-
-
-def figure_of(
-    x_title: str, y_title: str, traces: Sequence[Trace], *, plain: bool = False, **layout: Any
-) -> go.Figure:
-    """A figure with units on its axes and the legend off the data; `plain` marks y = 1.
-
-    Everything is handed over as dicts at once: adding pieces to a figure validates it each time.
-    """
-    base = {
-        "xaxis": {"title": {"text": x_title}, "zeroline": False},
-        "yaxis": {"title": {"text": y_title}, "zeroline": False},
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
-        "margin": {"l": 55, "r": 15, "t": 35, "b": 45},
-        "hovermode": "x unified",
-    }
-    return go.Figure(
-        {"data": list(traces), "layout": base | (PLAIN_LINE if plain else {}) | layout}
-    )
-
-
-PLAIN_LINE: dict[str, Any] = {
-    "shapes": [
-        {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": 1,
-            "y1": 1,
-            "line": {"color": PLAIN, "dash": "dash", "width": 1.5},
-        }
-    ],
-    "annotations": [
-        {
-            "text": "plain decoding",
-            "xref": "paper",
-            "x": 1,
-            "y": 1,
-            "xanchor": "right",
-            "yanchor": "top",
-            "showarrow": False,
-            "font": {"color": PLAIN},
-        }
-    ],
-}
-
-
-def line_of(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> Trace:
-    line = {"color": color, "dash": dash, "width": 2.5}
-    base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "lines+markers", "line": line}
-    return base | more
-
-
-def mark_of(
-    x: float, y: float, name: str, color: str, symbol: str, where: str = "top center"
-) -> Trace:
-    """One marked point with its name beside it, so that the legend need not hold it."""
-    return {
-        "type": "scatter",
-        "x": [x],
-        "y": [y],
-        "name": name,
-        "text": [name],
-        "mode": "markers+text",
-        "textposition": where,
-        "textfont": {"color": color},
-        "cliponaxis": False,
-        "marker": MARKER | {"color": color, "symbol": symbol},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-
-
-def band_of(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> Trace:
-    return {
-        "type": "scatter",
-        "x": np.concatenate((x, x[::-1])),
-        "y": np.concatenate((high, low[::-1])),
-        "name": name,
-        "fill": "toself",
-        "fillcolor": shade(color, 0.18),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
 
 
 def speedup_over_gamma(prediction: Prediction) -> go.Figure:
@@ -138,21 +45,6 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     return figure_of("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
 
 
-def _ratio_scale() -> dict[str, Any]:
-    """For log2 of a ratio: red below 1×, pale at 1×, blue above; as far each way."""
-    ticks = (0.25, 0.5, 1, 2, 4)
-    return {
-        "zmin": -2,
-        "zmax": 2,
-        "colorscale": [[0, LOSS], [0.5, "#f3f4f6"], [1, SPECULATION]],
-        "colorbar": {
-            "title": {"text": "Speedup"},
-            "tickvals": [math.log2(t) for t in ticks],
-            "ticktext": [f"{t:g}×" for t in ticks],
-        },
-    }
-
-
 def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
     """Heat map of speedup over α × γ (the table of that name), with the scenario's own point."""
     alphas = np.unique(np.array(table.column("alpha").values, dtype=float))
@@ -161,7 +53,7 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
     grid = grid.reshape(len(alphas), len(gammas))
     hover = "α=%{y:.2f}, γ=%{x}: %{customdata:.2f}×<extra></extra>"
     traces = [
-        _heat(gammas, alphas, grid, hover),
+        heat_of(gammas, alphas, grid, hover),
         {
             "type": "scatter",
             "x": gammas[np.argmax(grid, axis=1)],
@@ -174,17 +66,6 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
         mark_of(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond"),
     ]
     return figure_of("Drafted tokens a step, γ", "Acceptance α", traces, hovermode="closest")
-
-
-def _heat(x: np.ndarray, y: np.ndarray, speedup: np.ndarray, hover: str) -> Trace:
-    return {
-        "type": "heatmap",
-        "x": x,
-        "y": y,
-        "z": np.log2(speedup),
-        "customdata": speedup,
-        "hovertemplate": hover,
-    } | _ratio_scale()
 
 
 def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
@@ -218,7 +99,7 @@ def drafts_plane(
     contours = {"start": 1.5, "end": 5, "size": 0.5, "coloring": "none", "showlabels": True}
     break_even = min(float(alphas[-1]), float(cs[-1]))
     traces = [
-        _heat(alphas, cs, best, hover),
+        heat_of(alphas, cs, best, hover),
         {
             "type": "contour",
             "x": alphas,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from specmath.charts import figure_of, line_of, mark_of
-from specmath.load import LoadStudy
+from specmath.charts.pieces import figure_of, line_of, mark_of
 from specmath.palette import COST, PLAIN, SPECULATION
 from specmath.scenario import Scenario
+from specmath.serving.study import LoadStudy
 
 __all__ = ["cost_over_batch", "gamma_heat", "operators_over_batch", "speedup_over_batch"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specmath.fields import UNKNOWN, Choice
+from specmath.scenario.fields import UNKNOWN, Choice
 
 __all__ = [
     "ACCEPTANCE_CHOICES",

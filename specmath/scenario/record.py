@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from specmath import hardware
 from specmath.acceptance import IidAcceptance, MixtureAcceptance, PerPositionAcceptance
 from specmath.checks import InputError
-from specmath.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
-from specmath.forms import (
+from specmath.logs.paste import read_rates
+from specmath.scenario.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
+from specmath.scenario.forms import (
     ACCEPTANCE_CHOICES,
     ACCEPTANCE_FORMS,
     CITED_RANGES,
@@ -25,7 +26,6 @@ from specmath.forms import (
     WORKLOAD_CHOICES,
     YES_NO,
 )
-from specmath.logs.paste import read_rates
 
 __all__ = ["EXAMPLE", "SPECS", "Scenario"]
 
@@ -42,7 +42,7 @@ class Scenario(BaseModel):
     Each half is given in one *form* (`acceptance_form`, `draft_form`), with the fields of that
     form and no other; a form left out is read off the fields given. Optional fields left at None
     are unknown and stay visibly unknown in the prediction. Raises pydantic's ValidationError, a
-    ValueError; `specmath.scenario_io.messages` turns it into sentences.
+    ValueError; `specmath.scenario.files.messages` turns it into sentences.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

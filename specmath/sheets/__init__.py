@@ -1,0 +1,1 @@
+"""Tables and the files they become: CSV and XLSX, with values or with live formulas."""
