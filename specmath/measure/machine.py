@@ -1,0 +1,46 @@
+"""What this machine is, in words."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specmath.measure.report import Machine
+
+__all__ = ["describe"]
+
+
+def describe() -> Machine:
+    """Processor, GPU if torch is loaded and sees one, threads, versions."""
+    torch: Any = sys.modules.get("torch")  # loaded only if the pair needed it
+    software = f"Python {platform.python_version()}, numpy {np.__version__}"
+    accelerator, threads = "", _threads()
+    if torch is not None:
+        software += f", torch {torch.__version__}"
+        threads = int(torch.get_num_threads())
+        if torch.cuda.is_available():
+            accelerator = str(torch.cuda.get_device_name(0))
+    return Machine(
+        processor=_processor(), accelerator=accelerator, threads=threads, software=software
+    )
+
+
+def _threads() -> int:
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdigit() else os.cpu_count() or 1
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        model = next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores"

@@ -1,0 +1,266 @@
+"""The report of a measurement: one versioned record, read strictly, written as JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from specmath.checks import InputError
+from specmath.sheets.export import neutralise
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AcceptanceRow",
+    "Check",
+    "Comparison",
+    "Costs",
+    "Interval",
+    "Machine",
+    "PairInfo",
+    "Report",
+    "RequestRow",
+    "Settings",
+    "TimingRow",
+    "read_report",
+    "report_csv",
+    "write_report",
+]
+
+SCHEMA_VERSION = "1"
+LARGEST_FILE = 50_000_000
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class Interval(_Record):
+    """A number with the ends of its 95% interval."""
+
+    value: Number
+    low: Number
+    high: Number
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(
+                f"low <= value <= high must hold, got {self.low}, {self.value}, {self.high}"
+            )
+        return self
+
+
+class Machine(_Record):
+    """Where it ran."""
+
+    processor: str
+    accelerator: str = ""
+    threads: Count
+    software: str
+
+
+class PairInfo(_Record):
+    """What was measured."""
+
+    target: str
+    draft: str
+    draft_kind: str
+    target_parameters: Count
+    draft_parameters: Count
+    vocabulary: Count
+    dtype: str
+    notes: tuple[str, ...] = ()
+
+
+class Settings(_Record):
+    """How it was measured."""
+
+    temperatures: tuple[float, ...]
+    top_p: float
+    gammas: tuple[Count, ...]
+    run_gammas: tuple[Count, ...]
+    output_tokens: Count
+    prompts: Count
+    samples: Count
+    own_prompts: bool
+    seed: int
+
+
+class TimingRow(_Record):
+    """Seconds of one shape of forward with its draws, over rounds."""
+
+    model: Literal["target", "draft"]
+    batch: Count
+    tokens: Count
+    context: Count
+    seconds: Interval
+    rounds: Count
+
+
+class Costs(_Record):
+    """c and v at batch 1 and the first context; ĉ from shapes, None where they are not modelled."""
+
+    target_seconds: Interval
+    draft_seconds: Interval
+    c: Interval
+    c_hat: float | None
+    verify: dict[int, Interval]
+
+
+class RequestRow(_Record):
+    """One text: its α and the exact mean and deviation of its target steps for each γ."""
+
+    segment: str
+    tokens: Count
+    alpha: Share
+    steps: tuple[Number, ...]
+    steps_deviation: tuple[Number, ...]
+
+
+class AcceptanceRow(_Record):
+    """Acceptance of one segment at one temperature, for every γ of the settings.
+
+    `coverage` is the share of the steps run that had a draft; None where nothing was run.
+    """
+
+    segment: str
+    temperature: float
+    alpha: Interval
+    basis: str
+    coverage: Share | None
+    tokens: Count
+    texts: Count
+    tokens_per_step: tuple[Number, ...]
+    survival: tuple[tuple[Share, ...], ...]
+    requests: tuple[RequestRow, ...] = ()
+
+
+class Comparison(_Record):
+    """Predicted beside measured, one segment, temperature and γ.
+
+    `tokens_per_step` measured; `replay_*` from texts of plain decoding; `iid_*` from α alone.
+    `speedup` against plain decoding on the same prompts, interleaved. `verify_cost` and
+    `draft_cost` are v(γ) and d(γ) of the loop itself in plain steps, timed on other steps. Speedups
+    predicted: `theorem` τ_iid/(1+γc), `replay` τ/(1+γc), `replay_v` τ/(v+d). `z` compares the
+    run's steps with the replay of its own texts, in standard deviations (0 where both are certain
+    and agree).
+    """
+
+    segment: str
+    temperature: float
+    gamma: Count
+    tokens: Count
+    steps: Count
+    tokens_per_step: Positive
+    replay_tokens_per_step: Positive
+    iid_tokens_per_step: Positive
+    z: Number
+    speedup: Positive
+    verify_cost: Positive
+    draft_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    theorem_speedup: Positive
+    replay_speedup: Positive
+    replay_v_speedup: Positive
+    gap_p50_ms: Number
+    gap_p99_ms: Number
+    plain_gap_p50_ms: Number
+    plain_gap_p99_ms: Number
+    identical: bool | None = None
+
+    def error(self, name: str) -> float:
+        """Relative error of a predicted speedup: predicted / measured − 1."""
+        return float(getattr(self, f"{name}_speedup") / self.speedup - 1.0)
+
+
+class Check(_Record):
+    """What the report says about itself; level "bad" means: do not use these numbers."""
+
+    level: Literal["good", "note", "bad"]
+    message: str
+
+
+class Report(_Record):
+    """One measurement. `status` is "partial" where it was stopped half-way, with the reason."""
+
+    schema_version: Literal["1"] = "1"
+    created: str
+    status: Literal["complete", "partial"] = "complete"
+    reason: str = ""
+    machine: Machine
+    pair: PairInfo
+    settings: Settings
+    costs: Costs | None = None
+    timings: tuple[TimingRow, ...] = ()
+    acceptance: tuple[AcceptanceRow, ...] = ()
+    comparison: tuple[Comparison, ...] = ()
+    checks: tuple[Check, ...] = ()
+    seconds: Number = 0.0
+
+    @model_validator(mode="after")
+    def _shapes(self) -> Self:
+        count = len(self.settings.gammas)
+        for row in self.acceptance:
+            if len(row.tokens_per_step) != count or len(row.survival) != count:
+                raise ValueError(
+                    f"acceptance of {row.segment} must have one entry a gamma ({count}), got "
+                    f"{len(row.tokens_per_step)} and {len(row.survival)}"
+                )
+        return self
+
+
+def write_report(report: Report) -> str:
+    """JSON text of a report; `read_report` gives an equal one back."""
+    return report.model_dump_json(indent=1) + "\n"
+
+
+def read_report(text: str) -> Report:
+    """A report from JSON text; InputError says what is wrong and where, another version by name."""
+    if len(text) > LARGEST_FILE:
+        raise InputError(
+            f"a report must have at most {LARGEST_FILE:,} characters, got {len(text):,}"
+        )
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"not a JSON report: {error}") from error
+    if not isinstance(data, dict) or "schema_version" not in data:
+        raise InputError("not a measurement report: it has no schema_version")
+    if data["schema_version"] != SCHEMA_VERSION:
+        raise InputError(
+            f"schema_version must be {SCHEMA_VERSION!r}, got {str(data['schema_version'])[:20]!r}: "
+            "the report comes from another version of specmath; measure again"
+        )
+    try:
+        return Report.model_validate(data)
+    except ValidationError as error:
+        faults = [_sentence(d["loc"], d["msg"], d["input"]) for d in error.errors()[:5]]
+        raise InputError(f"damaged report: {'; '.join(faults)}") from error
+
+
+def _sentence(place: tuple[int | str, ...], message: str, found: object) -> str:
+    where = ".".join(map(str, place)) or "report"
+    shown = "" if isinstance(found, (dict, list)) else f", got {str(found)[:40]!r}"
+    return f"{where}: {message.removeprefix('Value error, ')}{shown}"
+
+
+def report_csv(report: Report) -> str:
+    """The comparison as CSV, one row a segment, temperature and γ, with relative errors."""
+    out = io.StringIO()
+    names = list(Comparison.model_fields)
+    errors = ("theorem", "replay", "replay_v")
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow([*names, *(f"{name}_error" for name in errors)])
+    for row in report.comparison:
+        cells = [getattr(row, name) for name in names]
+        cells = [neutralise(cell) if isinstance(cell, str) else cell for cell in cells]
+        writer.writerow([*cells, *(row.error(name) for name in errors)])
+    return out.getvalue()

@@ -1,0 +1,303 @@
+"""A whole measurement: time, generate, replay, run, compare. Stopped, it keeps what it has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from specmath.checks import InputError, real, whole
+from specmath.measure.compare import (
+    ALL,
+    acceptance_rows,
+    comparison_rows,
+    costs_of,
+    segments_of,
+    timing_rows,
+)
+from specmath.measure.drafts import NgramDraft
+from specmath.measure.looptime import LoopTimes, merged, time_loop
+from specmath.measure.machine import describe
+from specmath.measure.pairs import Pair
+from specmath.measure.prompts import Prompt
+from specmath.measure.report import PairInfo, Report, Settings
+from specmath.measure.sampling import Sampling
+from specmath.measure.score import check_written_by, replay_of
+from specmath.measure.selfcheck import self_check
+from specmath.measure.speculate import Generation, check_prompt, generate
+from specmath.measure.timing import StepTimes, time_steps
+from specmath.replay import ReplayAcceptance
+
+__all__ = ["Plan", "Texts", "measure"]
+
+Progress = Callable[[float, str], None]
+Cancelled = Callable[[], bool]
+
+TIMED_TEXTS = 3
+"""Texts of a segment on which the loop's own costs are timed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure. `run_gammas` are really run; every γ of `gammas` is replayed.
+
+    `samples` texts a prompt (at temperature 0 one, as all would be alike). `own_prompts` says that
+    the prompts are the user's traffic.
+    """
+
+    prompts: tuple[Prompt, ...]
+    temperatures: tuple[float, ...] = (0.0, 0.7, 1.0)
+    top_p: float = 1.0
+    gammas: tuple[int, ...] = tuple(range(9))
+    run_gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
+    output_tokens: int = 96
+    samples: int = 1
+    seed: int = 0
+    timing_rounds: int = 30
+    batches: tuple[int, ...] = (1,)
+    contexts: tuple[int, ...] = (128,)
+    own_prompts: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.prompts:
+            raise InputError("prompts must hold at least one prompt, got none")
+        if not self.temperatures or not self.gammas:
+            raise InputError("temperatures and gammas must each hold at least one value, got none")
+        for temperature in self.temperatures:
+            Sampling(temperature, self.top_p)
+        whole("gamma", list(self.gammas), 0, 256)
+        if unknown := sorted(set(self.run_gammas) - set(self.gammas)):
+            raise InputError(f"run_gammas must be among gammas {self.gammas}, got {unknown}")
+        for name, value in (
+            ("output_tokens", self.output_tokens),
+            ("samples", self.samples),
+            ("timing_rounds", self.timing_rounds),
+        ):
+            whole(name, value, 1)
+        real("seed", self.seed, 0)
+
+    def samples_at(self, temperature: float) -> int:
+        return 1 if temperature == 0 else self.samples
+
+    @property
+    def units(self) -> int:
+        """Generations to do, for the progress."""
+        each = 1 + len(self.run_gammas)
+        return sum(each * len(self.prompts) * self.samples_at(t) for t in self.temperatures)
+
+
+@dataclass
+class Texts:
+    """All generations of one temperature, aligned by prompt and sample."""
+
+    sampling: Sampling
+    segments: list[str] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    prompts: list[list[int]] = field(default_factory=list)
+    plain: list[Generation] = field(default_factory=list)
+    outputs: list[list[int]] = field(default_factory=list)
+    runs: dict[int, list[Generation]] = field(default_factory=dict)
+
+    def pairs(self, gamma: int | None = None) -> list[tuple[list[int], list[int]]]:
+        """(prompt, output): the texts given or of plain decoding, or those of the run at γ."""
+        texts = self.outputs if gamma is None else [run.tokens for run in self.runs[gamma]]
+        return list(zip(self.prompts, texts, strict=True))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """One temperature: its texts, their replay, that of each run's own texts, loop times."""
+
+    texts: Texts
+    replay: ReplayAcceptance
+    own: dict[int, ReplayAcceptance]
+    loops: dict[str, LoopTimes]
+
+
+class _Stopped(Exception):
+    """The user asked to stop."""
+
+
+def measure(
+    pair: Pair,
+    plan: Plan,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Report:
+    """Measure a pair by a plan.
+
+    progress(share, what): called after each part with the share of the work done, 0 to 1.
+    cancelled(): asked between parts; once it is true the report so far comes back, marked partial.
+    A KeyboardInterrupt and running out of memory end in the same way. InputError for prompts that
+    do not fit the context, before anything is run.
+    """
+    begun = time.perf_counter()
+    encoded = [pair.tokenizer.encode(prompt.text) for prompt in plan.prompts]
+    for number, tokens in enumerate(encoded, start=1):
+        try:
+            check_prompt(pair.target, tokens, plan.output_tokens + max(plan.gammas))
+        except InputError as error:
+            raise InputError(f"prompt {number}: {error}") from error
+    work = _Work(pair, plan, encoded, progress or (lambda share, what: None), cancelled)
+    reason = ""
+    try:
+        work.all()
+    except _Stopped:
+        reason = "stopped half-way at the user's request"
+    except KeyboardInterrupt:
+        reason = "interrupted half-way"
+    except (MemoryError, RuntimeError) as error:
+        if not (isinstance(error, MemoryError) or "memory" in str(error).lower()):
+            raise
+        reason = "ran out of memory half-way; take fewer output tokens or a smaller context"
+    return work.report(reason, time.perf_counter() - begun)
+
+
+class _Work:
+    def __init__(
+        self, pair: Pair, plan: Plan, encoded: list[list[int]], progress: Progress,
+        cancelled: Cancelled | None,
+    ) -> None:  # fmt: skip
+        self.pair, self.plan, self.encoded = pair, plan, encoded
+        self.progress, self.cancelled = progress, cancelled
+        self.times: StepTimes | None = None
+        self.done: list[_Done] = []
+        self.count, self.total = 0, plan.units + max(1, plan.units // 10)
+
+    def all(self) -> None:
+        gammas = sorted({g for g in self.plan.gammas if g > 0})
+        sampling = Sampling(self.plan.temperatures[-1], self.plan.top_p)
+        self.times = time_steps(
+            self.pair.target, self.pair.draft_model, gammas=gammas, batches=self.plan.batches,
+            contexts=self.plan.contexts, rounds=self.plan.timing_rounds, sampling=sampling,
+            cancelled=self.cancelled,
+        )  # fmt: skip
+        self._advance(self.total - self.plan.units, "timed target and draft")
+        for temperature in self.plan.temperatures:
+            self._temperature(Sampling(temperature, self.plan.top_p))
+
+    def _advance(self, units: int, what: str) -> None:
+        self.count += units
+        self.progress(min(1.0, self.count / self.total), what)
+        if self.cancelled and self.cancelled():
+            raise _Stopped
+
+    def _temperature(self, sampling: Sampling) -> None:
+        """Texts, then their replay; what was finished before a stop is replayed as well."""
+        texts = Texts(sampling, runs={gamma: [] for gamma in self.plan.run_gammas})
+        try:
+            for number, prompt in enumerate(self.plan.prompts):
+                for sample in range(self.plan.samples_at(sampling.temperature)):
+                    self._prompt(texts, number, sample, prompt)
+        finally:
+            if texts.outputs:
+                self._replay(texts)
+
+    def _prompt(self, texts: Texts, number: int, sample: int, prompt: Prompt) -> None:
+        """Plain and every γ one after the other, so that a slow spell of the machine hits all."""
+        made = [
+            self._generate(texts, number, sample, gamma) for gamma in (0, *self.plan.run_gammas)
+        ]
+        output = made[0].tokens
+        if prompt.response is not None:
+            output = self._response(number, prompt.response)
+        texts.segments.append(prompt.segment)
+        texts.groups.append(number)
+        texts.prompts.append(self.encoded[number])
+        texts.plain.append(made[0])
+        texts.outputs.append(output)
+        for gamma, run in zip(self.plan.run_gammas, made[1:], strict=True):
+            texts.runs[gamma].append(run)
+
+    def _generate(self, texts: Texts, number: int, sample: int, gamma: int) -> Generation:
+        made = generate(
+            self.pair.target, self.pair.draft, self.encoded[number], gamma=gamma,
+            limit=self.plan.output_tokens, sampling=texts.sampling,
+            rng=np.random.default_rng([self.plan.seed, number, sample, gamma]),
+            stop_ids=self.pair.tokenizer.stop_ids,
+        )  # fmt: skip
+        self._advance(1, f"{texts.sampling}: prompt {number + 1} of {len(self.plan.prompts)}")
+        return made
+
+    def _response(self, number: int, response: str) -> list[int]:
+        """The user's own response, as far as the context reaches."""
+        room = self.pair.target.context_limit - len(self.encoded[number])
+        return self.pair.tokenizer.encode(response)[:room]
+
+    def _replay(self, texts: Texts) -> None:
+        most = max(1, *self.plan.gammas)
+        if any(prompt.response for prompt in self.plan.prompts):
+            check_written_by(self.pair.target, texts.pairs(), texts.sampling)
+
+        def of(gamma: int | None) -> ReplayAcceptance:
+            return replay_of(
+                self.pair.target, self.pair.draft, texts.pairs(gamma), texts.sampling, most
+            )
+
+        own = {gamma: of(gamma) for gamma in texts.runs}
+        self.done.append(_Done(texts, of(None), own, self._loops(texts)))
+
+    def _loops(self, texts: Texts) -> dict[str, LoopTimes]:
+        """The loop's own costs in each segment, on its first texts; "all" holds every place."""
+        found: dict[str, LoopTimes] = {}
+        parts = segments_of(texts.segments)
+        names = [name for name in parts if name != ALL] or [ALL]
+        for name in names if texts.runs else []:
+            members = parts[name][:TIMED_TEXTS]
+            walked = [(texts.prompts[n], texts.plain[n].tokens) for n in members]
+            if max(len(output) for _, output in walked) > 1:
+                found[name] = time_loop(
+                    self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
+                    sampling=texts.sampling, places=self.plan.timing_rounds,
+                    cancelled=self.cancelled,
+                )  # fmt: skip
+        if found:
+            found[ALL] = merged(list(found.values()))
+        return found
+
+    def report(self, reason: str, seconds: float) -> Report:
+        plan, pair, times = self.plan, self.pair, self.times
+        costs = None
+        if times is not None and times.forwards:
+            lookup = isinstance(pair.draft, NgramDraft)
+            costs = costs_of(times, pair.target, pair.draft_model, plan.gammas, lookup=lookup)
+        acceptance = [
+            row for d in self.done for row in acceptance_rows(d.texts, d.replay, plan.gammas)
+        ]
+        comparison = [
+            row
+            for d in self.done
+            for row in comparison_rows(d.texts, d.replay, d.own, costs, d.loops)
+        ]
+        model = pair.draft_model
+        return Report(
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            status="partial" if reason else "complete",
+            reason=reason,
+            machine=describe(),
+            pair=PairInfo(
+                target=pair.target.name,
+                draft=pair.draft.name,
+                draft_kind=pair.draft.kind,
+                target_parameters=pair.target.parameters,
+                draft_parameters=0 if model is None else model.parameters,
+                vocabulary=pair.target.vocabulary,
+                dtype=str(getattr(pair.target, "dtype", "float32")),
+                notes=pair.notes,
+            ),
+            settings=Settings(
+                temperatures=plan.temperatures, top_p=plan.top_p, gammas=plan.gammas,
+                run_gammas=plan.run_gammas, output_tokens=plan.output_tokens,
+                prompts=len(plan.prompts), samples=plan.samples, own_prompts=plan.own_prompts,
+                seed=plan.seed,
+            ),
+            costs=costs,
+            timings=timing_rows(times),
+            acceptance=tuple(acceptance),
+            comparison=tuple(comparison),
+            checks=self_check(acceptance, comparison, costs, pair),
+            seconds=seconds,
+        )  # fmt: skip
