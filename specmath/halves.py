@@ -8,23 +8,16 @@ from itertools import product
 
 import numpy as np
 
-from specmath.acceptance import (
-    Acceptance,
-    IidAcceptance,
-    MixtureAcceptance,
-    PerPositionAcceptance,
-)
-from specmath.checks import FloatArray, InputError
+from specmath.acceptance import Acceptance, IidAcceptance
+from specmath.checks import FloatArray
 from specmath.scenario import Scenario
-from specmath.scenario.forms import WORKLOADS
+from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
 from specmath.serving.of_scenario import served_of, step_time_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
-from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 
 __all__ = [
     "Halves",
     "acceptance_of",
-    "drafted_acceptance_of",
     "ends",
     "plain_seconds_of",
     "step_cost_of",
@@ -49,59 +42,15 @@ class Halves:
         return np.asarray(work / np.asarray(self.acceptance.tokens_per_step(gammas)))
 
 
-def _given(scenario: Scenario, name: str) -> float:
-    """A field of the scenario's own form: the record has checked that it is there."""
-    value: float | None = getattr(scenario, name)
-    if value is None:
-        raise InputError(f"{name} must be given, got nothing")
-    return value
-
-
-def _from_tokens(s: Scenario, tokens: float) -> IidAcceptance:
-    return IidAcceptance(float(alpha_from_tokens_per_step(tokens, _given(s, "measured_gamma"))))
-
-
-def _from_share(s: Scenario) -> IidAcceptance:
-    share, gamma = _given(s, "accepted_share"), _given(s, "measured_gamma")
-    return IidAcceptance(float(alpha_from_accepted_share(share, gamma)))
-
-
-def _from_mixture(s: Scenario) -> MixtureAcceptance:
-    shares, alphas = zip(*s.mixture, strict=True)
-    return MixtureAcceptance(shares, [IidAcceptance(alpha) for alpha in alphas])
-
-
-_ACCEPTANCE: dict[str, Callable[[Scenario], Acceptance]] = {
-    "alpha": lambda s: IidAcceptance(_given(s, "alpha")),
-    "tokens_per_step": lambda s: _from_tokens(s, _given(s, "tokens_per_step")),
-    "accepted_per_step": lambda s: _from_tokens(s, 1 + _given(s, "accepted_per_step")),
-    "accepted_share": _from_share,
-    "survival": lambda s: PerPositionAcceptance(s.rates),
-    "conditional": lambda s: PerPositionAcceptance.from_conditional(s.rates),
-    "mixture": _from_mixture,
-    "workload": lambda s: IidAcceptance(WORKLOADS[str(s.workload)]),
-    "range": lambda s: IidAcceptance(float(np.mean(_alpha_ends(s)))),
-}
-
-
 def acceptance_of(scenario: Scenario) -> Acceptance:
     """The acceptance half; of a range, its middle; over all steps where some have no draft."""
-    return _over_all_steps(scenario, drafted_acceptance_of(scenario))
-
-
-def drafted_acceptance_of(scenario: Scenario) -> Acceptance:
-    """The acceptance as given: that of the steps with a draft."""
-    return _ACCEPTANCE[scenario.acceptance_form](scenario)
+    return _over_all_steps(scenario, given_acceptance(scenario))
 
 
 def _over_all_steps(scenario: Scenario, acceptance: Acceptance) -> Acceptance:
     if scenario.draft_form != "hardware":
         return acceptance
     return served_of(scenario).accepts(acceptance)
-
-
-def _alpha_ends(s: Scenario) -> tuple[float, float]:
-    return _given(s, "alpha_low"), _given(s, "alpha_high")
 
 
 def _linear(s: Scenario, c: float, unknown_c_hat: float, unknown_sigma: float) -> LinearStepCost:
@@ -122,7 +71,7 @@ def _linear_ends(s: Scenario, *cs: float) -> list[StepCost]:
 
 
 def _times(s: Scenario) -> float:
-    return _given(s, "draft_ms") / _given(s, "target_ms")
+    return given(s, "draft_ms") / given(s, "target_ms")
 
 
 def _served_cost(s: Scenario) -> TabulatedStepCost:
@@ -136,15 +85,15 @@ def _served_ends(s: Scenario) -> list[StepCost]:
 
 _COST: dict[str, Callable[[Scenario], StepCost]] = {
     "times": lambda s: _middle(s, _times(s)),
-    "ratio": lambda s: _middle(s, _given(s, "c")),
+    "ratio": lambda s: _middle(s, given(s, "c")),
     "hardware": _served_cost,
-    "range": lambda s: _middle(s, (_given(s, "c_low") + _given(s, "c_high")) / 2),
+    "range": lambda s: _middle(s, (given(s, "c_low") + given(s, "c_high")) / 2),
 }
 _COST_ENDS: dict[str, Callable[[Scenario], list[StepCost]]] = {
     "times": lambda s: _linear_ends(s, _times(s)),
-    "ratio": lambda s: _linear_ends(s, _given(s, "c")),
+    "ratio": lambda s: _linear_ends(s, given(s, "c")),
     "hardware": _served_ends,
-    "range": lambda s: _linear_ends(s, _given(s, "c_low"), _given(s, "c_high")),
+    "range": lambda s: _linear_ends(s, given(s, "c_low"), given(s, "c_high")),
 }
 
 
@@ -164,7 +113,7 @@ def ends(scenario: Scenario) -> list[Halves]:
     """Every combination of the ends of what is not known; one entry if all is known."""
     acceptances = [acceptance_of(scenario)]
     if scenario.acceptance_form == "range":
-        each = (IidAcceptance(alpha) for alpha in _alpha_ends(scenario))
+        each = (IidAcceptance(alpha) for alpha in alpha_ends(scenario))
         acceptances = [_over_all_steps(scenario, acceptance) for acceptance in each]
     costs = _COST_ENDS[scenario.draft_form](scenario)
     return [Halves(acceptance, cost) for acceptance, cost in product(acceptances, costs)]

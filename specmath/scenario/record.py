@@ -6,26 +6,18 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from specmath import hardware
-from specmath.acceptance import IidAcceptance, MixtureAcceptance, PerPositionAcceptance
-from specmath.checks import InputError
-from specmath.logs.paste import read_rates
 from specmath.scenario.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
 from specmath.scenario.forms import (
     ACCEPTANCE_CHOICES,
-    ACCEPTANCE_FORMS,
-    CITED_RANGES,
-    COMPUTED_FROM_HARDWARE,
     DRAFT_CHOICES,
-    DRAFT_FORMS,
     ENGINE_CHOICES,
     KV_DTYPE_CHOICES,
-    MEASURED_AT,
     SOURCE_CHOICES,
     WEIGHT_DTYPE_CHOICES,
     WORKLOAD_CHOICES,
     YES_NO,
 )
+from specmath.scenario.rules import check, normalised
 
 __all__ = ["EXAMPLE", "SPECS", "Scenario"]
 
@@ -247,31 +239,7 @@ class Scenario(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _infer(cls, data: Any) -> Any:
-        """Read "unknown" as None, and each form off the fields that were given."""
-        if not isinstance(data, dict):
-            return data
-        values = {k: None if v == UNKNOWN and _optional(k) else v for k, v in data.items()}
-        for name, value in values.items():
-            # Python counts True as 1; a file that says `gamma = true` is a mistake.
-            if isinstance(value, bool) and name in SPECS:
-                raise ValueError(f"{name} must be {SPECS[name].bounds}, got {value}")
-        for name, read in (("rates", _read_rates), ("mixture", _read_mixture)):
-            if isinstance(values.get(name), str):
-                values[name] = read(values)
-        for form, forms in (("acceptance_form", ACCEPTANCE_FORMS), ("draft_form", DRAFT_FORMS)):
-            given = _given_forms(values, forms)
-            if form not in values and given:
-                if len(given) > 1:
-                    raise ValueError(f"{form} is ambiguous: {', '.join(given)} were all given")
-                values[form] = given[0]
-        for form, cited in CITED_RANGES.items():
-            if values.get(form) == "range":
-                values |= {k: v for k, v in cited.items() if values.get(k) is None}
-        if values.get("draft_form") == "hardware" and "usd_per_hour" not in values:
-            values["usd_per_hour"] = _assumed_price(values.get("gpu"))
-        if values.get("acceptance_form") in MEASURED_AT and values.get("measured_gamma") is None:
-            values["measured_gamma"] = values.get("gamma") or None
-        return values
+        return normalised(data, SPECS) if isinstance(data, dict) else data
 
     @field_validator("label")
     @classmethod
@@ -282,109 +250,8 @@ class Scenario(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        _check_form(self, "acceptance_form", ACCEPTANCE_FORMS)
-        _check_form(self, "draft_form", DRAFT_FORMS)
-        for low, high in (("alpha_low", "alpha_high"), ("c_low", "c_high")):
-            bottom, top = getattr(self, low), getattr(self, high)
-            if bottom is not None and bottom > top:
-                raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
-        _check_measured(self)
-        _check_hardware(self)
-        _check_lists(self)
+        check(self, SPECS)
         return self
-
-
-def _read_rates(values: dict[str, Any]) -> tuple[float, ...]:
-    """Survival may come as any log line; conditional rates, which may rise, as numbers only."""
-    text_ = values["rates"]
-    if values.get("acceptance_form") != "conditional":
-        return read_rates(text_)
-    try:
-        return tuple(float(part) for part in text_.replace(";", ",").split(",") if part.strip())
-    except ValueError as error:
-        raise ValueError(f"rates must be numbers such as 0.8, 0.75, 0.7, got {text_!r}") from error
-
-
-def _read_mixture(values: dict[str, Any]) -> tuple[tuple[float, float], ...]:
-    """'0.5:0.9, 0.5:0.4' → ((0.5, 0.9), (0.5, 0.4))."""
-    parts = [part.split(":") for part in values["mixture"].split(",") if part.strip()]
-    try:
-        return tuple((float(share), float(alpha)) for share, alpha in parts)
-    except ValueError as error:
-        raise ValueError(
-            f"mixture must be share:alpha pairs such as 0.5:0.9,0.5:0.4, got {values['mixture']!r}"
-        ) from error
-
-
-def _assumed_price(gpu: Any) -> float:
-    """The catalogue's assumed price of that GPU; a wrong name is refused where it is used."""
-    try:
-        return hardware.find(gpu).usd_per_hour
-    except InputError:
-        return float(Scenario.model_fields["usd_per_hour"].default)
-
-
-def _optional(name: str) -> bool:
-    return name in SPECS and SPECS[name].unknown
-
-
-def _present(value: Any) -> bool:
-    return value is not None and value != () and value != []
-
-
-def _given_forms(values: dict[str, Any], forms: dict[str, tuple[str, ...]]) -> list[str]:
-    """Forms for which a field of their own is present; the target's time serves every form."""
-    owners = {f: form for form, fs in reversed(forms.items()) for f in fs if f != "target_ms"}
-    return list(dict.fromkeys(o for f, o in owners.items() if _present(values.get(f))))
-
-
-def _check_form(scenario: Scenario, name: str, forms: dict[str, tuple[str, ...]]) -> None:
-    form = getattr(scenario, name)
-    needed = forms[form]
-    for field in needed:
-        if not _present(getattr(scenario, field)):
-            raise ValueError(f"{name}={form} needs {field} ({SPECS[field].bounds}), got nothing")
-    others = {f for fields in forms.values() for f in fields} - set(needed) - {"target_ms"}
-    extra = sorted(f for f in others if _present(getattr(scenario, f)))
-    if extra:
-        raise ValueError(
-            f"{name}={form} does not use {', '.join(extra)}: leave out one or the other"
-        )
-
-
-def _check_hardware(scenario: Scenario) -> None:
-    """What the step-time model computes may not be given beside it; the GPU must be known."""
-    if scenario.draft_form != "hardware":
-        return
-    fields = Scenario.model_fields
-    given = [n for n in COMPUTED_FROM_HARDWARE if getattr(scenario, n) != fields[n].default]
-    if given:
-        raise ValueError(f"draft_form=hardware computes {', '.join(given)}: leave it out")
-    hardware.find(scenario.gpu or "")
-
-
-def _check_measured(scenario: Scenario) -> None:
-    """τ and accepted counts must be possible at the γ they were measured at."""
-    form, gamma = scenario.acceptance_form, scenario.measured_gamma
-    if form not in MEASURED_AT:
-        return
-    if gamma is None:
-        raise ValueError(f"{form} needs measured_gamma (a whole number >= 1), got nothing")
-    top = {"accepted_per_step": gamma, "tokens_per_step": gamma + 1, "accepted_share": 1}[form]
-    value = getattr(scenario, form)
-    if value > top:
-        raise ValueError(f"{form} must be <= {top} when measured at gamma={gamma}, got {value:g}")
-
-
-def _check_lists(scenario: Scenario) -> None:
-    """The acceptance models check their own rates; building them raises with position and value."""
-    if scenario.acceptance_form == "survival":
-        PerPositionAcceptance(scenario.rates)
-    elif scenario.acceptance_form == "conditional":
-        PerPositionAcceptance.from_conditional(scenario.rates)
-    elif scenario.acceptance_form == "mixture":
-        shares, alphas = zip(*scenario.mixture, strict=True)
-        MixtureAcceptance(shares, [IidAcceptance(alpha) for alpha in alphas])
 
 
 SPECS: dict[str, FieldSpec] = {}

@@ -10,9 +10,9 @@ import numpy as np
 from specmath.acceptance import Acceptance
 from specmath.checks import FloatArray, InputError, IntArray
 from specmath.cost import usd_per_million_tokens
-from specmath.halves import drafted_acceptance_of
 from specmath.predict import near_best
 from specmath.scenario import Scenario
+from specmath.scenario.acceptances import given_acceptance
 from specmath.serving import ServedStepCost
 from specmath.serving.memory import DraftTax, draft_tax
 from specmath.serving.of_scenario import served_of
@@ -78,7 +78,7 @@ class LoadStudy:
 def load_study(scenario: Scenario) -> LoadStudy:
     """The study of a scenario in the hardware form; InputError as `served_of` raises it."""
     served = served_of(scenario)
-    return _study(served, drafted_acceptance_of(scenario), scenario.gamma, scenario.max_gamma)
+    return _study(served, given_acceptance(scenario), scenario.gamma, scenario.max_gamma)
 
 
 @lru_cache(maxsize=32)
