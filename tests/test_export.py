@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import specmath
 from specmath.checks import InputError
-from specmath.sheets.export import clean, defined_names, neutralise, to_csv, to_xlsx, write_file
+from specmath.sheets.export import clean, neutralise, to_csv, write_file
 from specmath.sheets.tables import Cell, Chart, Column, Input, Table
+from specmath.sheets.workbook import defined_names, to_xlsx
 
 DAY = datetime.date(2026, 3, 9)
 MAX_GAMMA = 8

@@ -13,8 +13,9 @@ import openpyxl
 import pytest
 from test_export import HOSTILE, MAX_GAMMA, assert_same, brute_force, cells_of, gamma_table
 
-from specmath.sheets.export import to_csv, to_xlsx, write_file
+from specmath.sheets.export import to_csv, write_file
 from specmath.sheets.tables import Cell, Column, Input, Table
+from specmath.sheets.workbook import to_xlsx
 
 OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
 pytestmark = pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")

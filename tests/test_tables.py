@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath.checks import InputError
-from specmath.sheets.tables import Chart, Column, Input, Table, parse, render, shown
+from specmath.sheets.tables import Chart, Column, Input, Table, shown
+from specmath.sheets.templates import parse, render
 
 
 def column(name, values, formulas=(), **more):

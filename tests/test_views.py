@@ -14,8 +14,9 @@ from random_scenarios import scenarios
 from specmath.candidates import Candidate, evaluate, published_t5
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.sheets.export import to_csv, to_xlsx
+from specmath.sheets.export import to_csv
 from specmath.sheets.tables import Table
+from specmath.sheets.workbook import to_xlsx
 from specmath.views import (
     TABLES,
     alpha_gamma_table,

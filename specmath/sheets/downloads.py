@@ -5,8 +5,9 @@ from __future__ import annotations
 from specmath.checks import InputError
 from specmath.scenario import Scenario
 from specmath.scenario.files import to_link
-from specmath.sheets.export import to_csv, to_xlsx
+from specmath.sheets.export import to_csv
 from specmath.sheets.tables import Table
+from specmath.sheets.workbook import to_xlsx
 
 __all__ = ["KINDS", "file_bytes", "scenario_text"]
 
