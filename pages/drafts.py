@@ -8,7 +8,7 @@ import numpy as np  # noqa: E402
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.candidates import edited_candidates, show_drafters, use_candidate  # noqa: E402
+from pages.ui.candidates import edited_candidates, show_drafters, show_tree, use_candidate  # noqa: E402
 from pages.ui.state import scenario  # noqa: E402
 from specmath.candidates import T5_SOURCE, best_speedup, evaluate  # noqa: E402
 from specmath.charts import drafts_plane  # noqa: E402
@@ -39,4 +39,5 @@ furniture.chart(
 )
 use_candidate(outcomes)
 show_drafters()
+show_tree()
 furniture.next_question("cost", "Cost")

@@ -11,6 +11,7 @@ from pages.ui.state import adopt, prediction, scenario
 from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
 from specmath.scenario.files import revised
+from specmath.serving.tree_choice import read_branch, tree_answer
 from specmath.views import drafters_table
 
 COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
@@ -90,3 +91,27 @@ def show_drafters() -> None:
         "steps with a draft, at the coverage shown (assumed unless you give it)."
     )
     downloads(found)
+
+
+def show_tree() -> None:
+    """Whether a token tree would beat a chain with the scenario's drafter."""
+    if scenario().draft_form != "hardware":
+        return
+    st.subheader("A tree instead of a chain?", anchor=False)
+    text = st.text_input(
+        "Chance that the drafter's 1st, 2nd, 3rd … choice is the accepted one",
+        key="tree_chances",
+        placeholder="for example 0.7, 0.1, 0.05",
+        help="Measured on your text; the first is α, and they sum to at most 1.",
+    )
+    if not text:
+        st.caption("Unknown until you give them; engines print only the first (α).")
+        return
+    try:
+        st.markdown(tree_answer(scenario(), read_branch(text)).sentence())
+    except InputError as error:
+        st.error(f"{error}.")
+    st.caption(
+        "Computed: the best tree of each size (Sequoia, arXiv 2402.12374), one drafting pass a "
+        "level at that level's width, verification of all its nodes."
+    )

@@ -73,6 +73,13 @@ def _paste(name: str) -> None:
 
     title = f"config.json of the {name if name == 'draft' else 'target'}"
     st.text_area(title, key=key, height=120, on_change=take, placeholder="{ … }")
+    uploaded = st.file_uploader(f"or its file ({name})", type="json", key=f"upload_{name}")
+    if uploaded is not None and st.session_state.get(f"seen_{name}") != uploaded.file_id:
+        st.session_state[f"seen_{name}"] = uploaded.file_id
+        # Not UTF-8 is not JSON either: the record then says so, and the page keeps its state.
+        set_raw(name, uploaded.getvalue().decode("utf-8", errors="replace").strip())
+        forget(name)
+        st.rerun()
 
 
 def served_caption() -> None:

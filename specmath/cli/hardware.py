@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from specmath import steptime
+from specmath import hardware, steptime
 from specmath.checks import InputError, whole
 from specmath.cli.options import format_option, read_scenario, read_text, scenario_options
 from specmath.cli.output import Row, print_rows, print_table
@@ -18,6 +20,7 @@ from specmath.serving.of_scenario import model_of
 from specmath.serving.schedule import SWITCHING_NOTES
 from specmath.serving.study import load_study
 from specmath.serving.words import load_sentence, memory_sentence
+from specmath.steptime.calibration import Fit, calibrate
 from specmath.views import TABLES
 
 __all__ = ["batch_command", "model_command", "steptime_command"]
@@ -49,11 +52,16 @@ def _whole_list(name: str, text: str) -> np.ndarray:
 @click.option("--context", default="1024", show_default=True, help="Tokens in the cache; a list.")
 @click.option("--tensor-parallel", type=int, default=1, show_default=True, help="GPUs a replica.")
 @click.option("--weight-dtype", help="bf16, fp8, int8, int4, mxfp4; as published if left out.")
+@click.option(
+    "--own-steps", type=click.Path(exists=True, dir_okay=False),
+    help="CSV of your own steps (model, gpu, tp, dtype, batch, tokens_per_seq, context, seconds): "
+    "the coefficients are fitted to them first, and how well is said.",
+)  # fmt: skip
 @click.option("--kv-dtype", default="bf16", show_default=True, help="bf16 or fp8.")
 @format_option
 def steptime_command(
     gpu: str, name: str, batch: str, tokens: str, context: str, tensor_parallel: int,
-    weight_dtype: str | None, kv_dtype: str, style: str,
+    weight_dtype: str | None, own_steps: str | None, kv_dtype: str, style: str,
 ) -> None:  # fmt: skip
     """Milliseconds of one forward, by operator (without sampler and host)."""
     axes = [
@@ -62,6 +70,7 @@ def steptime_command(
     ]
     grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
     model = _model(name)
+    fit = None if own_steps is None else _own_fit(Path(own_steps), gpu)
     found = steptime.step_breakdown(
         model,
         gpu,
@@ -71,6 +80,7 @@ def steptime_command(
         tensor_parallel=tensor_parallel,
         weight_dtype=weight_dtype,
         kv_dtype=kv_dtype,
+        coefficients=None if fit is None else fit.coefficients,
     )
     parts = {"step_ms": found.total} | {f"{k}_ms": v for k, v in vars(found).items()}
     rows = [
@@ -80,8 +90,27 @@ def steptime_command(
     ]
     print_rows(rows, style)
     if style == "table":
-        basis = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype)
-        click.echo(f"\nBasis: {basis.basis}.")
+        stored = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype).basis
+        click.echo(f"\nBasis: {stored if fit is None else _said(fit)}.")
+
+
+def _own_fit(path: Path, gpu: str) -> Fit:
+    """The fit to a user's own steps of that GPU; InputError where the file has none."""
+    rows = list(csv.DictReader(io.StringIO(read_text(path).removeprefix("\ufeff"))))
+    name = hardware.find(gpu).name
+    fits = calibrate(rows)
+    if name not in fits:
+        found = ", ".join(fits) or "none"
+        raise InputError(f"{path.name} must hold steps of {name}, found {found}")
+    return fits[name]
+
+
+def _said(fit: Fit) -> str:
+    held = "" if fit.held_out_error is None else f", {fit.held_out_error:.1%} on rows left out"
+    return (
+        f"{fit.rows} steps of your own; mean error {fit.error_before:.1%} before the fit, "
+        f"{fit.error:.1%} after{held}. {fit.note}"
+    )
 
 
 @click.command(
