@@ -11,7 +11,7 @@ import click
 
 import specmath
 from specmath.checks import InputError
-from specmath.cli import calculator, hardware, logs
+from specmath.cli import calculator, hardware, logs, logs_compare
 
 __all__ = ["main"]
 
@@ -47,6 +47,7 @@ for command in (
     calculator.sweep_command,
     calculator.export_command,
     logs.logs_group,
+    logs_compare.review_command,
     hardware.steptime_command,
     hardware.batch_command,
     hardware.model_command,

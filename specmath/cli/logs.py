@@ -1,4 +1,4 @@
-"""logs, logs drift and review: telemetry that people already have, as text, CSV or JSON."""
+"""logs FILE…: telemetry that people already have, read and answered as text, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from specmath.scenario import SPECS, Scenario
 from specmath.scenario.forms import HALVES
 from specmath.wording import significant
 
-__all__ = ["cost_options", "cost_scenario", "logs_group", "read_files"]
+__all__ = ["FILE", "cost_options", "cost_scenario", "logs_group", "read_files"]
 
 LONG = ("windows", "requests", "facts", "alternatives", "conditional")
 """Fields of a reading that a table and a CSV leave to JSON."""
@@ -84,18 +84,18 @@ def read_files(paths: Sequence[str], gamma: int | None) -> list[Reading]:
         raise InputError(str(error)) from error
 
 
-_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _GAMMA = click.option(
     "--gamma", type=click.IntRange(1, 256), help="Draft length, where the log does not print it."
 )
 
 
 @logs_group.command("read", epilog="\b\nExample: specmath logs vllm.log --baseline-itl-ms 25")
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @_GAMMA
 @click.option("--drafts-as", type=click.Choice(list(SHAPES)), help="How the server drafts: "
               + "; ".join(f"{k}: {v}" for k, v in SHAPES.items()) + ".")  # fmt: skip
-@click.option("--baseline", type=_FILE, help="The same load without speculation: its result.")
+@click.option("--baseline", type=FILE, help="The same load without speculation: its result.")
 @click.option("--baseline-itl-ms", type=float, help="Time per token without speculation [ms].")
 @click.option("--baseline-tokens-per-second", type=float, help="Tokens/s without speculation.")
 @click.option("--tpot-ms", type=float, help="Time per token of this run [ms], if not in the log.")

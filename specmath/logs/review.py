@@ -1,0 +1,318 @@
+"""Did it work? Two runs, before and after a change: predicted, observed, and what to do.
+
+    observed speedup = mean TPOT before / mean TPOT after      (or tokens/s after / before)
+
+Its interval comes from the spread over runs where there are several of each (Student's t on the
+logarithm), else from the printed standard deviation over requests, else there is none and a
+difference under 5% counts as none: two runs of the same server easily differ by that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import t as student
+
+from specmath.checks import InputError
+from specmath.logs.alike import unlike
+from specmath.logs.record import Reading
+from specmath.logs.speed import Speed, overhead_of
+from specmath.logs.taken import Shape, scenario_from, shape_of
+from specmath.predict import NEAR_BEST, Prediction, predict
+from specmath.scenario import Scenario
+from specmath.verdict import WORTH_CHANGING
+from specmath.wording import change, faster, ratio
+
+__all__ = ["Review", "Span", "review"]
+
+Decision = Literal["keep", "change", "roll back", "run longer"]
+
+UNSEEN = 0.05
+TOKENS = "tokens per step"
+LEVEL = 0.95
+LATENCY = ("mean_tpot_ms",)
+THROUGHPUT = ("output_throughput", "tokens_per_second")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A number with its interval; `basis` says what the interval covers, or that there is none."""
+
+    value: float
+    low: float | None
+    high: float | None
+    basis: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was predicted, what was seen, and the decision. Speedups of AFTER against BEFORE."""
+
+    decision: Decision
+    gamma: int | None
+    headline: str
+    because: tuple[str, ...]
+    measure: str
+    predicted: Span | None
+    observed: Span | None
+    difference: Span | None
+    tokens_before: float | None
+    tokens_after: float | None
+    warnings: tuple[str, ...]
+
+
+def review(
+    before: Sequence[Reading],
+    after: Sequence[Reading],
+    base: Scenario,
+    *,
+    planned: bool = False,
+    shape: Shape | None = None,
+) -> Review:
+    """Judge a change by its two sides, each one or several runs.
+
+    `base` holds the costs; with `planned` its acceptance is what was predicted before the change,
+    else the prediction takes the acceptance that the logs show (BEFORE's where it speculated: the
+    rates cut or extended to the new γ). Raises InputError where neither side has anything to
+    compare: latency, throughput or tokens per step.
+    """
+    first, last = _main(before), _main(after)
+    observed, measure = _observed(before, after)
+    if observed is None and not (first.tokens_per_step or last.tokens_per_step):
+        raise InputError(
+            "BEFORE and AFTER must both tell a time per token, a throughput or tokens per step, "
+            f"got {first.engine} {first.format} and {last.engine} {last.format}"
+        )
+    prediction = _prediction(first, last, base, planned, shape)
+    predicted = _predicted(first, prediction, planned, shape)
+    observed = observed or _by_tokens(first, last, base)
+    better = _other_gamma(last, base, None if _speculates(first) else observed, shape)
+    decision, gamma, headline = _decide(first, last, observed, better)
+    because = [_against(predicted, observed)] if predicted and observed else []
+    if measure == TOKENS:
+        because.append("No latency in both runs: judged by tokens per step and the costs given")
+    return Review(
+        decision=decision,
+        gamma=gamma,
+        headline=headline,
+        because=tuple(because),
+        measure=measure,
+        predicted=predicted,
+        observed=observed,
+        difference=_difference(predicted, observed),
+        tokens_before=first.tokens_per_step,
+        tokens_after=last.tokens_per_step,
+        warnings=(*unlike(before, after), *_other_plan(last, base, planned)),
+    )
+
+
+def _main(readings: Sequence[Reading]) -> Reading:
+    """The reading of a side that tells most: speculative with positions, then with anything."""
+    if not readings:
+        raise InputError("each side must hold at least one reading, got none")
+    return max(readings, key=lambda r: (r.tokens_per_step is not None, bool(r.survival)))
+
+
+# ── observed ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _values(readings: Sequence[Reading], names: Sequence[str]) -> list[tuple[float, Reading]]:
+    found = []
+    for reading in readings:
+        for name in names:
+            value = reading.fact(name)
+            if isinstance(value, float) and value > 0:
+                found.append((value, reading))
+                break
+    return found
+
+
+def _observed(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Span | None, str]:
+    for names, label, sign in ((LATENCY, "time per token", 1), (THROUGHPUT, "throughput", -1)):
+        pair = _values(before, names), _values(after, names)
+        if pair[0] and pair[1]:
+            return _ratio(pair[0], pair[1], sign), label
+    return None, TOKENS
+
+
+def _ratio(
+    before: list[tuple[float, Reading]], after: list[tuple[float, Reading]], sign: int
+) -> Span:
+    """exp of the difference of mean logarithms; `sign` −1 where larger is faster."""
+    logs = [np.log([value for value, _ in side]) for side in (before, after)]
+    middle = sign * float(logs[0].mean() - logs[1].mean())
+    if min(side.size for side in logs) >= 2:
+        sizes = [side.size for side in logs]
+        parts = [float(side.var(ddof=1)) / side.size for side in logs]
+        error = math.sqrt(sum(parts))
+        # Welch's degrees of freedom; with no spread at all any number does.
+        free = sum(parts) ** 2 / max(
+            sum(p * p / (n - 1) for p, n in zip(parts, sizes, strict=True)), 1e-300
+        )
+        half = float(student.ppf(0.5 + LEVEL / 2, max(free, 1.0))) * error
+        basis = f"{LEVEL:.0%}, {sizes[0]} and {sizes[1]} runs taken as independent"
+        return _span(middle, half, basis)
+    errors = [_relative_error(side) for side in (before, after)]
+    if sign > 0 and None not in errors:
+        half = 1.96 * math.sqrt(sum((e or 0.0) ** 2 for e in errors))
+        basis = "95%, requests taken as independent; what differs between two runs is not in it"
+        return _span(middle, half, basis)
+    basis = f"one run of each, no spread printed: a difference within {UNSEEN:.0%} counts as none"
+    return Span(math.exp(middle), None, None, basis)
+
+
+def _span(middle: float, half: float, basis: str) -> Span:
+    return Span(math.exp(middle), math.exp(middle - half), math.exp(middle + half), basis)
+
+
+def _relative_error(side: list[tuple[float, Reading]]) -> float | None:
+    """Standard error of the mean TPOT over requests, relative; of the first run."""
+    value, reading = side[0]
+    spread, count = reading.fact("std_tpot_ms"), reading.fact("completed")
+    if not isinstance(spread, float) or not isinstance(count, float) or count < 2:
+        return None
+    return spread / math.sqrt(count) / value
+
+
+# ── predicted ────────────────────────────────────────────────────────────────────────────────
+
+
+def _speculates(reading: Reading) -> bool:
+    return reading.tokens_per_step is not None or reading.drafted is not None
+
+
+def _prediction(
+    first: Reading, last: Reading, base: Scenario, planned: bool, shape: Shape | None
+) -> Prediction | None:
+    """Of AFTER's γ: as planned, or with the acceptance that the logs show."""
+    if planned:
+        return predict(base)
+    source = first if _speculates(first) else last
+    gamma = last.gamma if _speculates(last) else 0
+    try:
+        taken = scenario_from(source, base, shape)
+        if source is not last and gamma is not None:
+            taken = taken.model_copy(update={"gamma": gamma})
+        return predict(taken)
+    except InputError:
+        return None
+
+
+def _predicted(
+    first: Reading, p: Prediction | None, planned: bool, shape: Shape | None
+) -> Span | None:
+    """Speedup of AFTER against BEFORE: both against plain, at every end of what is unknown."""
+    gamma = (first.gamma or 0) if _speculates(first) else 0
+    if p is None or gamma >= len(p.curve.gamma) or (gamma and shape_of(first, shape) != "chain"):
+        return None
+    where = "as planned" if planned else "acceptance of the log, costs of the scenario"
+    return _gain(p, p.scenario.gamma, p, gamma, where)
+
+
+def _gain(after: Prediction, gamma: int, before: Prediction, was: int, where: str) -> Span:
+    """after(γ) / before(γ'); an unknown cost stands in both, so its ends move together."""
+    curves = (after.curve, before.curve)
+    value = float(curves[0].walltime_improvement[gamma] / curves[1].walltime_improvement[was])
+    ends = [
+        float(now[gamma] / then[was])
+        for now, then in zip(*((c.low, c.high) for c in curves), strict=True)
+        if now is not None and then is not None
+    ]
+    if not ends or max(*ends, value) - min(*ends, value) < 1e-9:
+        return Span(value, None, None, where)
+    basis = f"{where}; {after.speedup.basis}"
+    return Span(value, min(*ends, value), max(*ends, value), basis)
+
+
+def _by_tokens(first: Reading, last: Reading, base: Scenario) -> Span | None:
+    """Where no latency was printed: what both acceptances give at the costs of the scenario."""
+    try:
+        now, then = (predict(scenario_from(r, base)) for r in (last, first))
+    except InputError:
+        return None
+    where = "tokens per step seen, costs of the scenario"
+    return _gain(now, now.scenario.gamma, then, then.scenario.gamma, where)
+
+
+def _difference(predicted: Span | None, observed: Span | None) -> Span | None:
+    """Observed / predicted − 1, with the interval of what was observed."""
+    if predicted is None or observed is None:
+        return None
+    value = observed.value / predicted.value - 1.0
+    if observed.low is None or observed.high is None:
+        return Span(value, None, None, observed.basis)
+    ends = [x / predicted.value - 1.0 for x in (observed.low, observed.high)]
+    return Span(value, ends[0], ends[1], observed.basis)
+
+
+# ── the decision ─────────────────────────────────────────────────────────────────────────────
+
+
+def _decide(
+    first: Reading, last: Reading, observed: Span | None, better: tuple[int, float] | None
+) -> tuple[Decision, int | None, str]:
+    """Keep what is faster, undo what is slower, unless another γ mends it."""
+    if observed is None:
+        return "run longer", None, "Cannot tell: neither run tells its speed."
+    value = observed.value
+    low, high = _ends(observed)
+    if low <= 1 <= high:
+        seen = f"{ratio(low)} to {ratio(high)}"
+        return "run longer", None, f"Run longer: {seen} is no difference that can be seen."
+    if better is not None and better[1] > WORTH_CHANGING and better[1] * value > 1:
+        return "change", better[0], (
+            f"Change γ to {better[0]}: γ={last.gamma} is {faster(value)} than before, "
+            f"γ={better[0]} should be {faster(better[1] * value)}."
+        )  # fmt: skip
+    if value < 1:
+        back = f"γ={first.gamma}" if _speculates(first) else "plain decoding"
+        return "roll back", None, f"Roll back to {back}: this is {faster(value)}."
+    return "keep", last.gamma, f"Keep it: {faster(value)}."
+
+
+def _against(predicted: Span, observed: Span) -> str:
+    bottom, top = _ends(observed)
+    low, high = predicted.low or predicted.value, predicted.high or predicted.value
+    if bottom <= high and low <= top:
+        return "Prediction and observation agree within what is known of both"
+    away = change(observed.value, predicted.value)
+    return f"Observed is {away} from predicted: acceptance, draft cost or overhead is not as taken"
+
+
+def _ends(span: Span) -> tuple[float, float]:
+    """Its interval, or ±5% where there is none."""
+    if span.low is None or span.high is None:
+        return span.value * (1 - UNSEEN), span.value * (1 + UNSEEN)
+    return span.low, span.high
+
+
+def _other_gamma(
+    last: Reading, base: Scenario, against_plain: Span | None, shape: Shape | None
+) -> tuple[int, float] | None:
+    """(γ, its speedup over the γ that ran) with AFTER's acceptance.
+
+    What the pass cost beyond the scenario, where BEFORE is a plain run, comes with every γ. Only
+    a shorter γ or one token longer, and only for a chain with rates for each position.
+    """
+    ran = last.gamma
+    if not ran or not last.survival or shape_of(last, shape) != "chain":
+        return None
+    p = predict(scenario_from(last, base, shape))
+    rest = 0.0
+    if against_plain is not None:
+        rest = overhead_of(last, p, Speed(against_plain.value, None, "observed")).rest
+    top = min(ran + 1, len(p.curve.gamma) - 1)
+    costs = np.maximum(p.curve.step_cost[1 : top + 1] + rest, 1e-9)
+    speeds = p.curve.tokens_per_step[1 : top + 1] / costs
+    best = 1 + int(np.argmax(speeds >= speeds.max() / NEAR_BEST))
+    return None if best == ran else (best, float(speeds[best - 1] / speeds[ran - 1]))
+
+
+def _other_plan(last: Reading, base: Scenario, planned: bool) -> list[str]:
+    if not planned or last.gamma in (None, base.gamma):
+        return []
+    return [f"Planned at γ={base.gamma}, but AFTER ran γ={last.gamma}"]
