@@ -225,7 +225,7 @@ def _holds(p: Prediction, gamma: int) -> str:
     if low is None or high is None:
         return f"F{held} {p.speedup.basis.capitalize()}."
     spread = f"{ratio(float(low[gamma]))} to {ratio(float(high[gamma]))}"
-    return f"Between {spread} ({p.speedup.basis}). At the middle, f{held}"
+    return f"From {spread} ({p.speedup.basis}). At the middle, f{held}"
 
 
 def _would_pay(p: Prediction) -> str:

@@ -115,14 +115,17 @@ def rebuild() -> list[str]:
 def read_link(page: str) -> list[str]:
     """Load the scenario from the address on a first visit, a back or a forward; notices if any.
 
-    A move to another page through the navigation empties the address: the scenario stays.
+    A bare address later in a session is a move through the navigation, or a step back to one:
+    the scenario stays. Only the move writes the scenario into it; writing it after a step back
+    would put an entry on top of the history and trap the reader there.
     """
     given = st.query_params.to_dict()
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
-    first = "scenario" not in st.session_state
-    if not first and (given == st.session_state.get("link") or (moved and not given)):
-        return []
+    if "scenario" in st.session_state:
+        if not given or given == st.session_state.get("link"):
+            st.session_state["linked"] = None if moved else scenario()
+            return []
     loaded, notices = from_link(given)
     try:
         adopt(loaded)
@@ -143,8 +146,9 @@ def write_link() -> None:
     if link_length(link) > LONGEST_LINK:
         link = {}
     st.session_state["link"] = link
-    if st.query_params.to_dict() != link:
+    if st.session_state.get("linked") != scenario() and st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
+    st.session_state["linked"] = scenario()
 
 
 def is_example() -> bool:

@@ -257,7 +257,5 @@ class Scenario(BaseModel):
 SPECS: dict[str, FieldSpec] = {}
 SPECS.update({name: spec_of(name, info) for name, info in Scenario.model_fields.items()})
 
-EXAMPLE = Scenario(
-    label="Example", accepted_per_step=3, measured_gamma=4, gamma=4, target_ms=40, draft_ms=8
-)
+EXAMPLE = Scenario(accepted_per_step=3, measured_gamma=4, gamma=4, target_ms=40, draft_ms=8)
 """Target 40 ms, draft 8 ms, γ=4, 3 accepted: 4 tokens in a 72 ms step, 160/72 = 2.22×."""
