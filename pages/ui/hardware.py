@@ -28,7 +28,7 @@ def hardware_row() -> None:
     with numbers:
         batch, context, paste = st.columns([2, 3, 2], vertical_alignment="bottom")
         with batch:
-            number("batch", label="Batch B", part="bar")
+            number("batch", label="Batch", part="bar")
         with context:
             number("context_tokens", label="Context L")
         with paste, st.popover(":material/content_paste:", help="Paste the text of a config.json"):

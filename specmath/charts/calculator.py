@@ -31,7 +31,7 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     hover = {"hovertemplate": "%{y:.2f}×"}
     traces = []
     if curve.low is not None and curve.high is not None:
-        name = "Speedup, range of the unknown"
+        name = "Range"
         traces.append(band_of(curve.gamma, curve.low, curve.high, name, SPECULATION))
     traces += [
         line_of(curve.gamma, speed, "Speedup", SPECULATION, **hover),
