@@ -178,9 +178,8 @@ def test_review(plain: str) -> None:
 
 
 def test_review_of_a_plan(plain: str, tmp_path: Path) -> None:
-    from specmath.scenario.files import to_toml
-
     from specmath.scenario import Scenario
+    from specmath.scenario.files import to_toml
 
     plan = tmp_path / "plan.toml"
     plan.write_text(to_toml(Scenario(alpha=0.8, gamma=3, c=0.1)))
