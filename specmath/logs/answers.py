@@ -20,7 +20,7 @@ from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_s
 from specmath.verdict import Action, verdict
 from specmath.wording import faster, ratio, significant
 
-__all__ = ["Answer", "answer_all", "gamma_rows", "mixing", "printed_rate"]
+__all__ = ["GAMMA", "Answer", "answer_all", "gamma_rows", "mixing", "printed_rate"]
 
 State = Literal["good", "bad", "unknown", "info"]
 

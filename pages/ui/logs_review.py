@@ -1,0 +1,83 @@
+"""Did it work? Two runs side by side: predicted, observed, difference and the decision."""
+
+import streamlit as st
+
+from pages.ui.furniture import safe
+from pages.ui.logs import paste_box, read_cached, upload_box, verbatim
+from pages.ui.state import scenario
+from specmath.checks import InputError
+from specmath.logs import LogError, Reading
+from specmath.logs.review import Review, Span, review
+from specmath.wording import ratio
+
+BOXES = {"keep": st.success, "roll back": st.error, "change": st.info, "run longer": st.warning}
+ICONS = {
+    "keep": ":material/check_circle:",
+    "roll back": ":material/undo:",
+    "change": ":material/tune:",
+    "run longer": ":material/hourglass_top:",
+}
+
+
+def show_review() -> None:
+    """Both sides' boxes, and the decision once both can be read."""
+    st.caption(
+        "Two benchmark results (vllm bench serve, SGLang's bench_serving; several runs of each "
+        "give a better interval), metrics pages or logs, of the same load before and after."
+    )
+    sides = []
+    for column, (key, label) in zip(
+        st.columns(2, gap="medium"), (("before", "Before"), ("after", "After")), strict=True
+    ):
+        with column:
+            sides.append(_side(key, label))
+    planned = st.toggle(
+        "Hold it against the scenario above, as planned",
+        help="Off: predicted from the acceptance in the logs and the scenario's costs.",
+    )
+    if sides[0] is None or sides[1] is None:
+        st.info("Give both sides.", icon=":material/compare_arrows:")
+        return
+    try:
+        found = review(sides[0], sides[1], scenario(), planned=planned)
+    except InputError as error:
+        st.error(f"{verbatim(str(error))}.", icon=":material/error:")
+        return
+    _show(found)
+
+
+def _side(key: str, label: str) -> list[Reading] | None:
+    text = paste_box(f"review_{key}", label, height=100)
+    files = upload_box(f"review_{key}_files", f"{label}: or open files")
+    if not files and not text.strip():
+        return None
+    try:
+        return read_cached(tuple(files) or (text,), None)
+    except (LogError, InputError) as error:
+        st.error(verbatim(str(error)), icon=":material/error:")
+        return None
+
+
+def _show(found: Review) -> None:
+    because = " ".join(f"{reason}." for reason in found.because)
+    BOXES[found.decision](safe(f"**{found.headline}** {because}"), icon=ICONS[found.decision])
+    lines = ["| | Value | Interval | Where it comes from |", "|---|---:|---:|---|"]
+    lines += [_line("Predicted speedup", found.predicted, ratio)]
+    lines += [_line(f"Observed speedup, by {found.measure}", found.observed, ratio)]
+    lines += [_line("Observed against predicted", found.difference, _percent)]
+    st.markdown(safe("\n".join(lines)))
+    for warning in found.warnings:
+        st.warning(verbatim(warning), icon=":material/warning:")
+
+
+def _line(name: str, span: Span | None, show) -> str:  # type: ignore[no-untyped-def]
+    if span is None:
+        return f"| {name} | unknown | | |"
+    interval = "none"
+    if span.low is not None and span.high is not None:
+        interval = f"{show(span.low)} to {show(span.high)}"
+    return f"| {name} | {show(span.value)} | {interval} | {span.basis} |"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:+.1f}%"

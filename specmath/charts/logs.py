@@ -1,0 +1,58 @@
+"""Figures of a reading: survival by position, tokens per step over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specmath.charts.pieces import Trace, band_of, figure_of, line_of
+from specmath.logs.intervals import survival_band, window_band
+from specmath.logs.record import Reading
+from specmath.palette import PLAIN, SPECULATION
+
+__all__ = ["survival_chart", "windows_chart"]
+
+LINES = {"mode": "lines"}
+"""A band of few points would show its corners."""
+
+
+def survival_chart(reading: Reading) -> go.Figure:
+    """Measured survival with its interval, and the i.i.d. curve of the same α."""
+    band = survival_band(reading)
+    positions = np.arange(band.values.size)
+    traces: list[Trace] = []
+    if band.low is not None and band.high is not None:
+        traces.append(band_of(positions, band.low, band.high, "95% interval", SPECULATION) | LINES)
+    if reading.alpha is not None:
+        alike = reading.alpha**positions
+        name = f"as if every position were alike, α = {reading.alpha:.2f}"
+        traces.append(line_of(positions, alike, name, PLAIN, "dash", mode="lines"))
+    traces.append(line_of(positions, band.values, "measured", SPECULATION))
+    return figure_of(
+        "First drafted tokens accepted, at least",
+        "Share of steps",
+        traces,
+        xaxis={"title": {"text": "First drafted tokens accepted, at least"}, "dtick": 1},
+        yaxis={"title": {"text": "Share of steps"}, "range": [0, 1.05], "zeroline": False},
+    )
+
+
+def windows_chart(reading: Reading) -> go.Figure:
+    """Tokens per step of each window in order of time, with the mean of all."""
+    band = window_band(reading)
+    rows = [w for w in reading.windows if w.tokens_per_step is not None]
+    order = np.arange(1, len(rows) + 1)
+    traces: list[Trace] = []
+    if band.low is not None and band.high is not None:
+        traces.append(
+            band_of(order, band.low, band.high, "95% of its own steps", SPECULATION) | LINES
+        )
+    if reading.tokens_per_step is not None:
+        mean = np.full(order.size, reading.tokens_per_step)
+        traces.append(line_of(order, mean, "mean of all", PLAIN, "dash", mode="lines"))
+    hover = "%{customdata}: %{y:.2f} tokens<extra></extra>"
+    traces.append(
+        line_of(order, band.values, "tokens per step", SPECULATION, hovertemplate=hover,
+                customdata=[w.when or f"line {w.line}" for w in rows])
+    )  # fmt: skip
+    return figure_of("Window, in order of time", "Tokens per step", traces)
