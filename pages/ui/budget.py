@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from pages.ui.state import touched
 from specmath.budget import Budget, within_budget
 from specmath.checks import InputError
 from specmath.predict import Prediction
@@ -17,7 +18,9 @@ def show_budget(prediction: Prediction) -> None:
     """Two boxes, and the largest γ within each budget."""
     for column, (label, name, default) in zip(st.columns(2), CHOICES, strict=True):
         with column:
-            percent = st.number_input(label, value=default, step=5.0, format="%.6g", key=name)
+            percent = st.number_input(
+                label, value=default, step=5.0, format="%.6g", key=name, on_change=touched
+            )
             if percent is None:
                 st.caption("No budget given.")
                 continue

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.ui.state import scenario
+from pages.ui.state import scenario, touched
 from specmath.predict import Estimate, Prediction
 from specmath.sheets.downloads import KINDS, file_bytes
 from specmath.sheets.tables import Table
@@ -40,7 +40,7 @@ def safe(text: str) -> str:
 @contextmanager
 def drawer(label: str, icon: str, key: str) -> Iterator[bool]:
     """A closed expander that is only filled once it is opened: a page stays quick without it."""
-    box = st.expander(label, icon=f":material/{icon}:", key=f"drawer_{key}", on_change="rerun")
+    box = st.expander(label, icon=f":material/{icon}:", key=f"drawer_{key}", on_change=touched)
     with box:
         yield bool(box.open)
 

@@ -14,6 +14,7 @@ from pages.ui.state import (
     link_length,
     raw,
     scenario,
+    touched,
 )
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
@@ -125,6 +126,7 @@ def _verify_cost() -> None:
 def _take_cost(key: str, gamma: int) -> None:
     if key not in st.session_state:  # γ moved on while the browser still showed this box
         return
+    touched()
     cost = st.session_state[key]
     try:
         raw()["sigma"] = None if cost is None else sigma_from_verify_cost(cost, gamma)

@@ -62,8 +62,18 @@ def forget(*names: str) -> None:
             del st.session_state[key]
 
 
+def touched() -> None:
+    """Called by each widget's callback: what runs now is an edit, not a step through history.
+
+    A second edit comes with the address as it was before the browser heard of the first: read as
+    a link, it would undo the first.
+    """
+    st.session_state["touched"] = True
+
+
 def set_raw(name: str, value: Any) -> None:
     """A widget was edited: note its value; a new form starts from what the scenario says."""
+    touched()
     if name in FORMS:
         said = said_as(scenario(), name, value)
         raw().update(said)
@@ -122,10 +132,11 @@ def read_link(page: str) -> list[str]:
     given = st.query_params.to_dict()
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
-    if "scenario" in st.session_state:
-        if not given or given == st.session_state.get("link"):
-            st.session_state["linked"] = None if moved else scenario()
-            return []
+    edited = st.session_state.pop("touched", False)
+    current = edited or not given or given == st.session_state.get("link")
+    if "scenario" in st.session_state and current:
+        st.session_state["linked"] = None if moved else scenario()
+        return []
     loaded, notices = from_link(given)
     try:
         adopt(loaded)
