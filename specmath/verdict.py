@@ -13,7 +13,7 @@ from specmath.candidates import Outcome
 from specmath.checks import FloatArray
 from specmath.halves import Halves, ends
 from specmath.predict import ROUNDING, Prediction, near_best
-from specmath.theorems import alpha_from_tokens_per_step
+from specmath.serving.schedule import breakeven_alpha_of
 from specmath.wording import change, faster, ratio, significant, usd
 
 __all__ = [
@@ -180,7 +180,7 @@ def _skip(p: Prediction, d: Decision) -> Verdict:
     speedups = p.curve.walltime_improvement[1 : p.scenario.max_gamma + 1]
     best = 1 + int(np.argmax(speedups))
     reason = (
-        f"No γ from 1 to {p.scenario.max_gamma} beats plain decoding; the nearest is γ={best}, "
+        f"No γ from 1 to {len(speedups)} beats plain decoding; the nearest is γ={best}, "
         f"{faster(float(speedups[best - 1]))}."
     )
     return Verdict("skip", 0, 1.0, "Leave it off.", reason, _would_pay(p))
@@ -200,21 +200,21 @@ def _per_step(p: Prediction, gamma: int) -> str:
 def breakeven(p: Prediction, gamma: int) -> tuple[float | None, float | None, float]:
     """At that γ ≥ 1: least i.i.d. α (None if none reaches 1×), largest c (None if none), least τ.
 
-    τ ≥ s(γ) is the condition itself; α inverts it by Eq. 1, c solves s(γ) = τ for c.
+    τ ≥ s(γ) is the condition itself; α, of the steps with a draft, inverts it by Eq. 1, c solves
+    s(γ) = τ for c.
     """
     cost = p.halves.cost
     needed = float(cost.total(gamma))
-    alpha = (
-        float(alpha_from_tokens_per_step(max(needed, 1.0), gamma)) if needed <= gamma + 1 else None
-    )
+    alpha = float(breakeven_alpha_of(cost, gamma, p.halves.coverage))
     largest_c = cost.largest_c(gamma, float(p.curve.tokens_per_step[gamma]) - needed)
-    return alpha, largest_c if largest_c is None or largest_c >= 0 else None, needed
+    possible = None if np.isnan(alpha) else alpha
+    return possible, largest_c if largest_c is None or largest_c >= 0 else None, needed
 
 
 def _holds(p: Prediction, gamma: int) -> str:
     alpha, c, tokens = breakeven(p, gamma)
     conditions = []
-    if isinstance(p.halves.acceptance, IidAcceptance) and alpha is not None:
+    if isinstance(p.halves.drafted, IidAcceptance) and alpha is not None:
         conditions.append(f"α ≥ {significant(alpha)}")
     else:
         conditions.append(f"tokens per step ≥ {significant(tokens)}")
@@ -230,7 +230,8 @@ def _holds(p: Prediction, gamma: int) -> str:
 
 def _would_pay(p: Prediction) -> str:
     """The easiest way to 1×: the γ that needs the least α, and the γ that allows the largest c."""
-    options = [(g, *breakeven(p, g)[:2]) for g in range(1, p.scenario.max_gamma + 1)]
+    top = min(p.scenario.max_gamma, p.halves.cost.reach)
+    options = [(g, *breakeven(p, g)[:2]) for g in range(1, top + 1)]
     # Where even α = 1 only breaks even, no α is above it.
     alphas = [(a, g) for g, a, _ in options if a is not None and a < 1.0]
     cs = [(c, g) for g, _, c in options if c is not None and c > ROUNDING]
