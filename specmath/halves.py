@@ -9,9 +9,10 @@ from itertools import product
 import numpy as np
 
 from specmath.acceptance import Acceptance, IidAcceptance
-from specmath.checks import FloatArray
+from specmath.checks import FloatArray, InputError
 from specmath.scenario import Scenario
 from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
+from specmath.serving import CoveredAcceptance
 from specmath.serving.of_scenario import served_of, step_time_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
 
@@ -32,13 +33,25 @@ class Halves:
     acceptance: Acceptance
     cost: StepCost
 
+    @property
+    def coverage(self) -> float:
+        """κ: the share of the steps that have a draft; 1 but for a lookup."""
+        return self.acceptance.coverage if isinstance(self.acceptance, CoveredAcceptance) else 1.0
+
+    @property
+    def drafted(self) -> Acceptance:
+        """Acceptance of the steps that have a draft."""
+        if isinstance(self.acceptance, CoveredAcceptance):
+            return self.acceptance.part
+        return self.acceptance
+
     def speedup(self, gammas: np.ndarray) -> FloatArray:
         """τ(γ) / s(γ) for each γ."""
         return np.asarray(self.acceptance.tokens_per_step(gammas)) / self.cost.total(gammas)
 
     def operations(self, gammas: np.ndarray) -> FloatArray:
-        """Arithmetic per token against plain decoding, (γĉ + γ + 1) / τ (Theorem 3.11)."""
-        work = gammas * (self.cost.c_hat + 1.0) + 1.0
+        """Arithmetic per token against plain decoding, (κγĉ + κγ + 1) / τ (Theorem 3.11)."""
+        work = self.coverage * gammas * (self.cost.c_hat + 1.0) + 1.0
         return np.asarray(work / np.asarray(self.acceptance.tokens_per_step(gammas)))
 
 
@@ -75,7 +88,13 @@ def _times(s: Scenario) -> float:
 
 
 def _served_cost(s: Scenario) -> TabulatedStepCost:
-    return tabulated(served_of(s), max(s.max_gamma, s.gamma))
+    served = served_of(s)
+    cost = tabulated(served, max(s.max_gamma, s.gamma))
+    if s.gamma > cost.reach:
+        raise InputError(
+            f"gamma must be <= {cost.reach}, what {served.drafter.label} can draft, got {s.gamma}"
+        )
+    return cost
 
 
 def _served_ends(s: Scenario) -> list[StepCost]:
@@ -128,6 +147,5 @@ def unknowns(s: Scenario) -> list[str]:
         "σ from 0 to 1": s.sigma is None,
     }
     words = [what for what, unknown in found.items() if unknown]
-    if s.draft_form == "hardware":
-        words.append(f"step times ±{step_time_error(served_of(s)):.0%}")
-    return words
+    error = step_time_error(served_of(s)) if s.draft_form == "hardware" else 0.0
+    return [*words, f"step cost ±{error:.0%}"] if error else words

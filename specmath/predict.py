@@ -66,9 +66,10 @@ class Curve:
 class Prediction:
     """What speculation does to one endpoint. Times in seconds, None where unknown.
 
-    `best_gamma` is the fastest γ up to the scenario's `max_gamma`; `recommended_gamma` the
-    smallest within 2% of it, 0 only where no γ ≥ 1 is faster than plain decoding;
-    `optimal_gamma` and `crossover_gamma` search up to γ = 10,000.
+    `alpha` is that of the steps with a draft. `best_gamma` is the fastest γ up to the scenario's
+    `max_gamma`; `recommended_gamma` the smallest within 2% of it, 0 only where no γ ≥ 1 is faster
+    than plain decoding; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000, the former
+    no further than the step cost is known.
     """
 
     scenario: Scenario
@@ -96,6 +97,8 @@ class Prediction:
         names = _ASSUMABLE[s.draft_form == "hardware"]
         found = [n for n in names if getattr(s, n) == fields[n].default]
         words = [f"{SPECS[n].label} {getattr(s, n):g}" for n in found]
+        if self.halves.coverage < 1 and s.coverage is None:
+            words.append(f"{SPECS['coverage'].label} {self.halves.coverage:g}")
         if s.draft_form == "hardware" and s.usd_per_hour == hardware.find(str(s.gpu)).usd_per_hour:
             words.append(f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g}, an on-demand price")
         return tuple(words)
@@ -162,7 +165,7 @@ def predict(scenario: Scenario) -> Prediction:
     return Prediction(
         scenario=scenario,
         halves=halves,
-        alpha=effective_alpha(halves.acceptance, gamma),
+        alpha=effective_alpha(halves.drafted, gamma),
         speedup=speedup,
         operations=operations,
         tokens_per_step=tokens,
@@ -224,7 +227,7 @@ def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
 
 
 def _optimal(halves: Halves) -> int:
-    """argmax of τ/s over γ up to 10,000, smallest on ties."""
+    """argmax of τ/s over γ up to 10,000 or where the cost ends, smallest on ties."""
     acceptance, cost = halves.acceptance, halves.cost
     theorem = isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0
     if theorem and isinstance(acceptance, IidAcceptance):

@@ -136,8 +136,8 @@ class TabulatedStepCost:
     """A step cost known at γ = 0 … K: from the step-time model of a GPU, or measured.
 
     `verify_costs`, `draft_costs` and `extras` have K+1 entries in plain steps and start with
-    1, 0, 0; verify > 0, the others ≥ 0, ValueError otherwise, as beyond K. c is what one drafted
-    token costs at γ=1, ĉ its arithmetic.
+    1, 0, 0; verify > 0, the others ≥ 0, ValueError otherwise, as beyond K. c and ĉ are one draft
+    forward over one target forward, in walltime (host left out) and in arithmetic.
     """
 
     verify_costs: tuple[float, ...]

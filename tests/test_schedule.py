@@ -137,8 +137,10 @@ def test_breakeven_edges() -> None:
     faster = LinearStepCost(0.0, sigma=-0.05)  # a measured v < 1
     assert breakeven_alpha_of(faster, 3) == 0
     assert breakeven_alpha_of(LinearStepCost(1.0), 5) == pytest.approx(1.0)
+    assert np.isnan(breakeven_alpha_of(LinearStepCost(0.1), 3, coverage=0.0))
+    assert breakeven_alpha_of(LinearStepCost(0.0), 3, coverage=0.0) == 0
     with pytest.raises(InputError, match="coverage"):
-        breakeven_alpha_of(LinearStepCost(0.1), 3, coverage=0.0)
+        breakeven_alpha_of(LinearStepCost(0.1), 3, coverage=-0.1)
     with pytest.raises(InputError, match="gammas"):
         breakeven_alpha_of(LinearStepCost(0.1), 1.5)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from specmath.halves import acceptance_of, step_cost_of
+from specmath.halves import step_cost_of
 from specmath.predict import effective_alpha
 from specmath.scenario import Scenario
+from specmath.scenario.acceptances import given_acceptance
 from specmath.scenario.forms import CITED_RANGES
 
 __all__ = ["said_as"]
@@ -29,7 +30,7 @@ EXAMPLE_PAIR = {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-
 def _tokens(s: Scenario) -> tuple[float, int]:
     """Tokens per step and the γ they are said at: the scenario's, or 1 for plain decoding."""
     gamma = max(1, s.gamma)
-    return float(acceptance_of(s).tokens_per_step(gamma)), gamma
+    return float(given_acceptance(s).tokens_per_step(gamma)), gamma
 
 
 def _tokens_per_step(s: Scenario) -> dict[str, Any]:
@@ -48,12 +49,12 @@ def _share(s: Scenario) -> dict[str, Any]:
 
 
 def _survival(s: Scenario) -> dict[str, Any]:
-    survival = acceptance_of(s).survival(max(1, s.gamma))
+    survival = given_acceptance(s).survival(max(1, s.gamma))
     return {"rates": tuple(round(float(rate), 3) for rate in survival[1:])}
 
 
 def _conditional(s: Scenario) -> dict[str, Any]:
-    survival = acceptance_of(s).survival(max(1, s.gamma))
+    survival = given_acceptance(s).survival(max(1, s.gamma))
     before = survival[:-1]
     rates = [
         now / then if then > 0 else 0.0 for now, then in zip(survival[1:], before, strict=True)
@@ -62,7 +63,7 @@ def _conditional(s: Scenario) -> dict[str, Any]:
 
 
 def _alpha(s: Scenario) -> dict[str, Any]:
-    return {"alpha": round(effective_alpha(acceptance_of(s), s.gamma), 3)}
+    return {"alpha": round(effective_alpha(given_acceptance(s), s.gamma), 3)}
 
 
 def _mixture(s: Scenario) -> dict[str, Any]:

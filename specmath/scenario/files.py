@@ -16,7 +16,12 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.fields import UNKNOWN
-from specmath.scenario.forms import ACCEPTANCE_FORMS, DRAFT_FORMS, HALVES
+from specmath.scenario.forms import (
+    ACCEPTANCE_FORMS,
+    COMPUTED_FROM_HARDWARE,
+    DRAFT_FORMS,
+    HALVES,
+)
 from specmath.sheets.export import neutralise
 
 __all__ = [
@@ -200,6 +205,8 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
             kept = {form: current} | {n: v for n, v in kept.items() if n not in replaced}
         else:
             kept = {name: value for name, value in kept.items() if name not in names}
+    if not changes.keys().isdisjoint(DRAFT_FORMS["hardware"]):
+        kept = {name: value for name, value in kept.items() if name not in COMPUTED_FROM_HARDWARE}
     return build({**kept, **changes})
 
 

@@ -206,7 +206,18 @@ class Memory:
                 size = gpu.memory / GIB
                 found.append(f"{self.tensor_parallel} x {gpu.name} ({size:.0f} GiB) fits")
                 break
-        return "; ".join(found) or "fewer bytes a weight are needed"
+        if not found and context:
+            fits = self._fitting_context(context, gamma)
+            return f"{fits} tokens of context fit" if fits else "a smaller model is needed"
+        return "; ".join(found) or "a smaller model or fewer bytes a weight are needed"
+
+    def _fitting_context(self, context: int, gamma: int) -> int:
+        """The longest context below `context` of which one sequence fits; 0 where none does."""
+        low, high = 0, context
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(middle, gamma) else (low, middle)
+        return low
 
     def _fitting_tp(self, context: int, gamma: int) -> int | None:
         for count in range(self.tensor_parallel + 1, _MOST_GPUS + 1):

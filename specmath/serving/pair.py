@@ -159,7 +159,7 @@ class ServedStepCost:
 
     @cached_property
     def c(self) -> float:
-        """One draft forward over one target forward, in walltime, sampling and host left out."""
+        """One draft forward, with its sampling, over one target forward, in walltime; no host."""
         one = self.drafter.pass_seconds(self.place, 1, self.batch, self.context_tokens)
         return float(one / self._forward(self.batch, self.context_tokens, 1).total)
 

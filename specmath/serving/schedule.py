@@ -146,11 +146,13 @@ def breakeven_alpha_of(cost: StepCost, gammas: ArrayLike, coverage: float = 1.0)
     """The α at which τ(α, γ) = s(γ), for any step cost: below it, γ slows decoding down.
 
     With a draft in a share κ of the steps, κτ + 1−κ = s. 0 at γ=0 and where s ≤ 1; nan where no α
-    is enough (τ cannot exceed γ+1). Shape of `gammas` (whole, ≥ 0); coverage in (0, 1].
+    is enough (τ cannot exceed γ+1, and is 1 at κ = 0). Shape of `gammas` (whole, ≥ 0); coverage in
+    [0, 1].
     """
     drafted = whole("gammas", gammas, 0)
-    share = real("coverage", coverage, 0, 1, low_open=True)
-    needed = np.maximum(1.0, 1.0 + (cost.total(drafted) - 1.0) / share)
+    share = float(real("coverage", coverage, 0, 1))
+    more = np.maximum(0.0, cost.total(drafted) - 1.0)
+    needed = 1.0 + (more / share if share else np.where(more > 0, np.inf, 0.0))
     possible = (needed <= drafted + 1.0) & (drafted > 0)
     tokens = np.where(possible, needed, 1.0)
     found = alpha_from_tokens_per_step(tokens, np.maximum(drafted, 1))

@@ -8,8 +8,8 @@ from specmath.gamma import crossover_gamma
 from specmath.halves import Halves
 from specmath.predict import Prediction
 from specmath.serving.schedule import breakeven_alpha_of
-from specmath.sheets.columns import SPEEDUP, column
-from specmath.sheets.tables import Table
+from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.tables import Input, Table
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
 __all__ = ["alpha_gamma_table", "crossover_table", "draft_cost_table"]
@@ -24,9 +24,16 @@ def alpha_gamma_table(prediction: Prediction) -> Table:
     cost, gammas = prediction.halves.cost, prediction.curve.gamma
     size = len(gammas)
     totals = cost.total(gammas)
+    share = prediction.halves.coverage
     tokens = np.asarray(expected_tokens(ALPHAS[:, None], gammas[None, :]))
+    tokens = share * tokens + 1.0 - share
     same_alpha = (None, *("{alpha^}",) * (size - 1)) * len(ALPHAS)
-    running = ("1", *("1+{alpha}*{tokens_per_step^}",) * (size - 1)) * len(ALPHAS)
+    rest = "1+{alpha}*{tokens_per_step^}"
+    inputs: tuple[Input, ...] = ()
+    if share < 1:  # of all steps, those without a draft emit one token
+        rest = "1+{alpha}*({tokens_per_step^}-1+{coverage})"
+        inputs = (field_input("coverage", share, "assumed"),)
+    running = ("1", *(rest,) * (size - 1)) * len(ALPHAS)
     return Table(
         "Speedup over acceptance and drafted tokens",
         "alpha_gamma",
@@ -37,6 +44,7 @@ def alpha_gamma_table(prediction: Prediction) -> Table:
             column("tokens_per_step", tokens.ravel(), running),
             column("walltime_improvement", (tokens / totals).ravel(), SPEEDUP),
         ),
+        inputs,
     )
 
 
@@ -67,7 +75,8 @@ def draft_cost_table(prediction: Prediction) -> Table:
     costs = sorted({*DRAFT_COSTS, round(own.c, 4)})
     each = [own.with_draft_cost(c) for c in costs]
     rows = [Halves(acceptance, cost).speedup(gammas) for cost in each]
-    least = [float(breakeven_alpha_of(cost, s.gamma)) for cost in each]
+    share = prediction.halves.coverage
+    least = [float(breakeven_alpha_of(cost, s.gamma, share)) for cost in each]
     best = [int(np.argmax(row[: s.max_gamma + 1])) for row in rows]
     return Table(
         "What the draft's cost does",

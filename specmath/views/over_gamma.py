@@ -34,7 +34,8 @@ def gamma_table(prediction: Prediction) -> Table:
     cost = prediction.halves.cost
     costs, cost_inputs = _BY_COST[type(cost)](prediction, cost)
     money, money_inputs = _money_columns(prediction)
-    operations = "({gamma}*{c_hat}+{gamma}+1)/{tokens_per_step}"
+    share = "{coverage}*" if isinstance(acceptance, CoveredAcceptance) else ""
+    operations = f"({share}{{gamma}}*({{c_hat}}+1)+1)/{{tokens_per_step}}"
     outcome = [
         column("walltime_improvement", curve.walltime_improvement, SPEEDUP),
         column("operations_increase", curve.operations_increase, operations),
