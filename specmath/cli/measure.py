@@ -16,23 +16,10 @@ from specmath.measure.prompts import Prompt, read_prompts, spread
 from specmath.measure.report import Report, report_csv, write_report
 from specmath.measure.run import Plan, measure
 from specmath.measure.to_scenario import to_scenario
+from specmath.measure.written import whole_numbers
 from specmath.scenario.files import to_toml
 
 __all__ = ["measure_command"]
-
-
-def _whole_numbers(name: str, text: str) -> tuple[int, ...]:
-    """'1-8' or '1,2,4' → whole numbers in order."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdigit() or (last and not last.isdigit()) or len(first + last) > 12:
-            raise InputError(f"{name} must be whole numbers such as 1-8 or 1,2,4, got {text!r}")
-        start, stop = int(first), int(last or first)
-        if stop - start > 1000:
-            raise InputError(f"{name} must list at most 1000 numbers, got {text!r}")
-        found.update(range(start, stop + 1))
-    return tuple(sorted(found))
 
 
 @click.command("measure", epilog="Example: specmath measure --draft ngram --out report.json")
@@ -143,11 +130,11 @@ def _pair(given: dict[str, Any]) -> tuple[Pair, list[Prompt]]:
 def _plan(given: dict[str, Any], prompts: list[Prompt]) -> Plan:
     if given["count"] < 1:
         raise InputError(f"count must be a whole number >= 1, got {given['count']}")
-    gammas = _whole_numbers("--gammas", given["gammas"])
+    gammas = whole_numbers("--gammas", given["gammas"])
     run = (
         gammas
         if given["run_gammas"] is None
-        else _whole_numbers("--run-gammas", given["run_gammas"])
+        else whole_numbers("--run-gammas", given["run_gammas"])
     )
     return Plan(
         prompts=tuple(spread(prompts, given["count"])),
@@ -166,7 +153,7 @@ def _plan(given: dict[str, Any], prompts: list[Prompt]) -> Plan:
 
 def _timing(given: dict[str, Any]) -> list[Row]:
     from specmath.measure.timing import time_steps
-    from specmath.measure.torch_engine import random_model
+    from specmath.measure.torch_load import random_model
 
     dtype = "bfloat16" if given["dtype"] == "auto" else given["dtype"]
     target = random_model(given["target"], dtype=dtype, device=given["device"])
@@ -174,8 +161,8 @@ def _timing(given: dict[str, Any]) -> list[Row]:
     if given["draft"]:
         draft = random_model(given["draft"], dtype=dtype, device=given["device"])
     times = time_steps(
-        target, draft, gammas=_whole_numbers("--gammas", given["gammas"]),
-        batches=_whole_numbers("--batch", given["batch"]), contexts=(given["context"],),
+        target, draft, gammas=whole_numbers("--gammas", given["gammas"]),
+        batches=whole_numbers("--batch", given["batch"]), contexts=(given["context"],),
         rounds=given["rounds"], progress=_progress,
     )  # fmt: skip
     click.echo("", err=True)

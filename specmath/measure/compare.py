@@ -35,14 +35,19 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "acceptance_rows", "comparison_rows", "costs_of", "segments_of", "timing_rows"]
 
 ALL = "all"
+UNLABELLED = "unlabelled"
 
 
 def segments_of(segments: Sequence[str]) -> dict[str, list[int]]:
-    """Texts of each segment, "all" first; one segment alone is only "all"."""
+    """Texts of each segment, "all" first; one segment alone is only "all".
+
+    Texts without a label (whose segment is "all") beside labelled ones are "unlabelled".
+    """
     names = list(dict.fromkeys(segments))
     found = {ALL: list(range(len(segments)))}
-    if len(names) > 1:
-        found |= {name: [n for n, own in enumerate(segments) if own == name] for name in names}
+    for name in names if len(names) > 1 else []:
+        members = [n for n, own in enumerate(segments) if own == name]
+        found[UNLABELLED if name == ALL else name] = members
     return found
 
 

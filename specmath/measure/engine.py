@@ -57,6 +57,9 @@ class LanguageModel(Protocol):
     def read(self, tokens: Tokens, cache: Any) -> None:
         """As `forward`, for tokens whose logits nobody asks for."""
 
+    def compute(self, tokens: Tokens, cache: Any) -> None:
+        """As `forward`, but all logits stay on the device: what timing a forward alone runs."""
+
     def skipping(self, layers: tuple[int, ...]) -> LanguageModel:
         """The same model without these layers (numbered from 0), weights shared."""
 

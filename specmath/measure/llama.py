@@ -192,6 +192,9 @@ class NumpyLlama:
     def read(self, tokens: Tokens, cache: ArrayCache) -> None:
         self._states(tokens, cache)
 
+    def compute(self, tokens: Tokens, cache: ArrayCache) -> None:
+        self.forward(tokens, cache)
+
     def _states(self, tokens: Tokens, cache: ArrayCache) -> np.ndarray:
         new = tokens.shape[1]
         cache.reserve(new)

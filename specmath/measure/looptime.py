@@ -9,7 +9,7 @@ after a fully accepted draft, one token longer to read, is not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,6 @@ def time_loop(
     gammas: Sequence[int],
     sampling: Sampling,
     places: int,
-    cancelled: Callable[[], bool] | None = None,
 ) -> LoopTimes:
     """Walk (prompt, output) texts until `places` places were timed or the texts end.
 
@@ -78,18 +77,16 @@ def time_loop(
     each = -(-int(whole("places", places, 1)) // len(texts))
     for prompt, output in texts:
         walk = _Walk(target, draft, prompt, sampling, gammas)
-        for token in output[:each]:
+        for token in output[: each + 1]:  # the first place warms caches up
             for gamma in gammas:
                 spent = walk.step(gamma)
-                if len(walk.tokens) > len(prompt):  # the first place warms caches up
+                if len(walk.tokens) > len(prompt):
                     drafting[gamma].append(spent[0])
                     verifying[gamma].append(spent[1])
             spent = walk.step(0)
             if len(walk.tokens) > len(prompt):
                 plain.append(spent[1])
             walk.move(token)
-            if cancelled and cancelled():
-                break
     if not plain:
         raise InputError("the texts are too short to time: each needs at least two tokens")
     return LoopTimes(

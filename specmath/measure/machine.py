@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from specmath.measure.blas import blas_threads
 from specmath.measure.report import Machine
 
 __all__ = ["describe"]
 
 
 def describe() -> Machine:
-    """Processor, GPU if torch is loaded and sees one, threads, versions."""
+    """Processor, GPU if torch is loaded and sees one, threads in use, versions."""
     torch: Any = sys.modules.get("torch")  # loaded only if the pair needed it
     software = f"Python {platform.python_version()}, numpy {np.__version__}"
-    accelerator, threads = "", _threads()
+    accelerator, threads = "", blas_threads()
     if torch is not None:
         software += f", torch {torch.__version__}"
         threads = int(torch.get_num_threads())
@@ -28,11 +29,6 @@ def describe() -> Machine:
     return Machine(
         processor=_processor(), accelerator=accelerator, threads=threads, software=software
     )
-
-
-def _threads() -> int:
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() else os.cpu_count() or 1
 
 
 def _processor() -> str:

@@ -13,7 +13,8 @@ from specmath.measure.engine import LanguageModel
 from specmath.measure.llama import NumpyLlama
 from specmath.measure.prompts import Prompt, read_prompts
 from specmath.measure.tokenizer import ByteBpe, Tokenizer, tokenizer_difference
-from specmath.measure.torch_engine import TorchModel, TorchTokenizer, load_model
+from specmath.measure.torch_engine import TorchModel, TorchTokenizer
+from specmath.measure.torch_load import load_model
 
 __all__ = ["BUILTIN", "Pair", "builtin_folder", "builtin_pair", "builtin_prompts", "load_pair"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from specmath.checks import InputError
 
-__all__ = ["Prompt", "read_prompts", "spread"]
+__all__ = ["Prompt", "parse_prompts", "read_prompts", "spread"]
 
 LARGEST_FILE = 20_000_000
 
@@ -34,29 +34,37 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path.name} must have at most {LARGEST_FILE:,} bytes")
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path.name} as UTF-8 text: {error}") from error
-    if path.suffix == ".txt":
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path.name}: {error}") from error
+    return parse_prompts(path.name, content)
+
+
+def parse_prompts(name: str, content: bytes) -> list[Prompt]:
+    """Prompts in the content of a file of that name; as `read_prompts`."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {name} as UTF-8 text: {error}") from error
+    if name.endswith(".txt"):
+        text = text.replace("\r\n", "\n")
         found = [Prompt(part.strip("\n")) for part in text.split("\n\n") if part.strip()]
     else:
-        found = [_prompt(n, entry) for n, entry in enumerate(_entries(path, text), start=1)]
+        found = [_prompt(n, entry) for n, entry in enumerate(_entries(name, text), start=1)]
     if not found:
-        raise InputError(f"{path.name} must hold at least one prompt, got none")
+        raise InputError(f"{name} must hold at least one prompt, got none")
     return found
 
 
-def _entries(path: Path, text: str) -> list[Any]:
+def _entries(name: str, text: str) -> list[Any]:
     try:
-        if path.suffix == ".jsonl":
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        if name.endswith(".jsonl"):
+            return [json.loads(line) for line in text.split("\n") if line.strip()]
         entries = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path.name} is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not JSON: {error}") from error
     if not isinstance(entries, list):
-        raise InputError(
-            f"{path.name} must be a JSON list of prompts, got {type(entries).__name__}"
-        )
+        raise InputError(f"{name} must be a JSON list of prompts, got {type(entries).__name__}")
     return entries
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "PairInfo",
     "Report",
     "RequestRow",
+    "RunRow",
     "Settings",
     "TimingRow",
     "read_report",
@@ -84,8 +85,8 @@ class PairInfo(_Record):
 class Settings(_Record):
     """How it was measured."""
 
-    temperatures: tuple[float, ...]
-    top_p: float
+    temperatures: tuple[Number, ...]
+    top_p: Number
     gammas: tuple[Count, ...]
     run_gammas: tuple[Count, ...]
     output_tokens: Count
@@ -112,7 +113,7 @@ class Costs(_Record):
     target_seconds: Interval
     draft_seconds: Interval
     c: Interval
-    c_hat: float | None
+    c_hat: Number | None
     verify: dict[int, Interval]
 
 
@@ -133,7 +134,7 @@ class AcceptanceRow(_Record):
     """
 
     segment: str
-    temperature: float
+    temperature: Number
     alpha: Interval
     basis: str
     coverage: Share | None
@@ -156,7 +157,7 @@ class Comparison(_Record):
     """
 
     segment: str
-    temperature: float
+    temperature: Number
     gamma: Count
     tokens: Count
     steps: Count
@@ -181,6 +182,31 @@ class Comparison(_Record):
         return float(getattr(self, f"{name}_speedup") / self.speedup - 1.0)
 
 
+class RunRow(_Record):
+    """What was seen in the steps of one segment, temperature and γ (0: plain decoding).
+
+    `survival`: share of full steps with at least i = 1…γ accepted. Gaps between chunks
+    (`itl_chunk`) are counted in bins, those longer than the last edge in `gaps_beyond`.
+    """
+
+    segment: str
+    temperature: Number
+    gamma: Count
+    survival: tuple[Interval, ...] = ()
+    gap_edges_ms: tuple[Number, ...] = ()
+    gap_counts: tuple[Count, ...] = ()
+    gaps_beyond: Count = 0
+
+    @model_validator(mode="after")
+    def _bins(self) -> Self:
+        if len(self.gap_counts) != max(0, len(self.gap_edges_ms) - 1):
+            raise ValueError(
+                f"gap_counts must have one entry less than gap_edges_ms "
+                f"({len(self.gap_edges_ms)}), got {len(self.gap_counts)}"
+            )
+        return self
+
+
 class Check(_Record):
     """What the report says about itself; level "bad" means: do not use these numbers."""
 
@@ -202,6 +228,7 @@ class Report(_Record):
     timings: tuple[TimingRow, ...] = ()
     acceptance: tuple[AcceptanceRow, ...] = ()
     comparison: tuple[Comparison, ...] = ()
+    runs: tuple[RunRow, ...] = ()
     checks: tuple[Check, ...] = ()
     seconds: Number = 0.0
 
@@ -214,6 +241,16 @@ class Report(_Record):
                     f"acceptance of {row.segment} must have one entry a gamma ({count}), got "
                     f"{len(row.tokens_per_step)} and {len(row.survival)}"
                 )
+            for gamma, survival in zip(self.settings.gammas, row.survival, strict=True):
+                if len(survival) != gamma + 1:
+                    raise ValueError(
+                        f"survival of {row.segment} at gamma {gamma} must have {gamma + 1} "
+                        f"entries, got {len(survival)}"
+                    )
+        if self.costs is not None:
+            needed = {gamma for gamma in self.settings.gammas if gamma > 0}
+            if missing := sorted(needed - self.costs.verify.keys()):
+                raise ValueError(f"verify must have every gamma of the settings, lacks {missing}")
         return self
 
 
@@ -230,7 +267,7 @@ def read_report(text: str) -> Report:
         )
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not a JSON report: {error}") from error
     if not isinstance(data, dict) or "schema_version" not in data:
         raise InputError("not a measurement report: it has no schema_version")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from specmath.checks import InputError, real, whole
+from specmath.measure.blas import steady
 from specmath.measure.compare import (
     ALL,
     acceptance_rows,
@@ -18,6 +19,7 @@ from specmath.measure.compare import (
     segments_of,
     timing_rows,
 )
+from specmath.measure.details import run_rows
 from specmath.measure.drafts import NgramDraft
 from specmath.measure.looptime import LoopTimes, merged, time_loop
 from specmath.measure.machine import describe
@@ -141,7 +143,13 @@ def measure(
             check_prompt(pair.target, tokens, plan.output_tokens + max(plan.gammas))
         except InputError as error:
             raise InputError(f"prompt {number}: {error}") from error
-    work = _Work(pair, plan, encoded, progress or (lambda share, what: None), cancelled)
+    with steady(pair.target):
+        work = _Work(pair, plan, encoded, progress or (lambda share, what: None), cancelled)
+        return work.report(_reason_to_stop(work), time.perf_counter() - begun)
+
+
+def _reason_to_stop(work: _Work) -> str:
+    """Do all the work; what stopped it half-way, "" where nothing did."""
     reason = ""
     try:
         work.all()
@@ -153,7 +161,7 @@ def measure(
         if not (isinstance(error, MemoryError) or "memory" in str(error).lower()):
             raise
         reason = "ran out of memory half-way; take fewer output tokens or a smaller context"
-    return work.report(reason, time.perf_counter() - begun)
+    return reason
 
 
 class _Work:
@@ -165,7 +173,8 @@ class _Work:
         self.progress, self.cancelled = progress, cancelled
         self.times: StepTimes | None = None
         self.done: list[_Done] = []
-        self.count, self.total = 0, plan.units + max(1, plan.units // 10)
+        self.timing = max(1, plan.units // 20)
+        self.count, self.total = 0.0, self.timing + 2 * plan.units
 
     def all(self) -> None:
         gammas = sorted({g for g in self.plan.gammas if g > 0})
@@ -175,15 +184,18 @@ class _Work:
             contexts=self.plan.contexts, rounds=self.plan.timing_rounds, sampling=sampling,
             cancelled=self.cancelled,
         )  # fmt: skip
-        self._advance(self.total - self.plan.units, "timed target and draft")
+        self._advance(self.timing, "timed target and draft")
         for temperature in self.plan.temperatures:
             self._temperature(Sampling(temperature, self.plan.top_p))
 
-    def _advance(self, units: int, what: str) -> None:
-        self.count += units
-        self.progress(min(1.0, self.count / self.total), what)
+    def _advance(self, units: float, what: str) -> None:
+        self._tell(units, what)
         if self.cancelled and self.cancelled():
             raise _Stopped
+
+    def _tell(self, units: float, what: str) -> None:
+        self.count += units
+        self.progress(min(1.0, self.count / self.total), what)
 
     def _temperature(self, sampling: Sampling) -> None:
         """Texts, then their replay; what was finished before a stop is replayed as well."""
@@ -229,13 +241,16 @@ class _Work:
 
     def _replay(self, texts: Texts) -> None:
         most = max(1, *self.plan.gammas)
+        # Scoring and timing the steps took about as long as generating, on the built-in pair.
+        each = len(texts.outputs) / 4
         if any(prompt.response for prompt in self.plan.prompts):
             check_written_by(self.pair.target, texts.pairs(), texts.sampling)
 
         def of(gamma: int | None) -> ReplayAcceptance:
-            return replay_of(
-                self.pair.target, self.pair.draft, texts.pairs(gamma), texts.sampling, most
-            )
+            pairs = texts.pairs(gamma)
+            found = replay_of(self.pair.target, self.pair.draft, pairs, texts.sampling, most)
+            self._tell(each, f"{texts.sampling}: scoring what was generated")
+            return found
 
         own = {gamma: of(gamma) for gamma in texts.runs}
         self.done.append(_Done(texts, of(None), own, self._loops(texts)))
@@ -252,8 +267,9 @@ class _Work:
                 found[name] = time_loop(
                     self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
                     sampling=texts.sampling, places=self.plan.timing_rounds,
-                    cancelled=self.cancelled,
                 )  # fmt: skip
+            share = 0.75 * (1 + len(texts.runs)) * len(texts.outputs) / len(names)
+            self._tell(share, f"{texts.sampling}: timing the steps")
         if found:
             found[ALL] = merged(list(found.values()))
         return found
@@ -298,6 +314,7 @@ class _Work:
             timings=timing_rows(times),
             acceptance=tuple(acceptance),
             comparison=tuple(comparison),
+            runs=tuple(row for d in self.done for row in run_rows(d.texts, plan.output_tokens)),
             checks=self_check(acceptance, comparison, costs, pair),
             seconds=seconds,
         )  # fmt: skip

@@ -83,10 +83,10 @@ def median_interval(values: FloatArray, level: float = 0.95) -> Ratio:
     ordered = np.sort(real("values", values, -np.inf))
     if ordered.size == 0:
         raise InputError("values must hold at least one number, got none")
-    # The k-th smallest and k-th largest enclose the median with probability 1 − 2 P(X < k).
-    k = int(binom.ppf((1 - level) / 2, ordered.size, 0.5))
-    k = min(k, (ordered.size - 1) // 2)
-    return Ratio(float(np.median(ordered)), float(ordered[k]), float(ordered[-1 - k]))
+    # The k-th smallest and k-th largest enclose the median with probability 1 − 2 P(X < k). Fewer
+    # than 6 values reach no 95%: their whole range is given.
+    k = max(1, int(binom.ppf((1 - level) / 2, ordered.size, 0.5)))
+    return Ratio(float(np.median(ordered)), float(ordered[k - 1]), float(ordered[-k]))
 
 
 def time_steps(
@@ -169,9 +169,10 @@ def _call(
     tokens = rng.integers(0, model.vocabulary, (batch, size))
 
     def work() -> None:
-        logits = model.forward(tokens, cache)
         if sampling is None:
+            model.compute(tokens, cache)
             return
+        logits = model.forward(tokens, cache)
         for row in logits.reshape(-1, logits.shape[-1]):
             if sampling.greedy:
                 row.argmax()

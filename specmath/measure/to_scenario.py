@@ -8,8 +8,9 @@ from specmath.checks import InputError
 from specmath.measure.report import AcceptanceRow, Costs, Report
 from specmath.scenario import Scenario
 from specmath.scenario.files import build
+from specmath.stepcost import LinearStepCost, TabulatedStepCost
 
-__all__ = ["best_gamma", "to_scenario"]
+__all__ = ["best_gamma", "step_cost", "to_scenario"]
 
 
 def to_scenario(
@@ -24,23 +25,29 @@ def to_scenario(
 
     `acceptance` "survival" gives the per-position rates replayed at γ; "range" the interval of α.
     temperature defaults to the last one measured, γ to the best by replay with the measured v.
-    Costs: both times in ms, σ from v(γ), ĉ. Without a GPU the price is left unknown. InputError
+    Costs: both times in ms, σ from v(γ), ĉ, and as overhead what drafting spends beyond γ forwards.
+    Without a GPU the price is left unknown. InputError
     where the report lacks the segment, the temperature, γ or the costs.
     """
     row = _row(report, segment, temperature)
-    costs = report.costs
-    if costs is None:
-        raise InputError("this report has no costs: it stopped before timing was done")
-    gamma = best_gamma(report, row, costs) if gamma is None else int(gamma)
+    costs = _costs(report)
+    if gamma is None:
+        gamma = best_gamma(report, segment=segment, temperature=row.temperature)
     if gamma not in report.settings.gammas or gamma < 1:
         raise InputError(f"gamma must be one of {report.settings.gammas} and >= 1, got {gamma}")
+    verify, drafting = _step(report, row, costs, gamma)
+    sigma = min(max((verify - 1) / gamma, -0.5), 10.0)
+    c_hat = costs.c.value / 2 if costs.c_hat is None else costs.c_hat
+    modelled = LinearStepCost(costs.c.value, c_hat, sigma).total(gamma)
+    target_ms = max(1000 * costs.target_seconds.value, 0.001)
     values: dict[str, Any] = {
         "label": _label(report, segment),
         "gamma": gamma,
-        "target_ms": max(1000 * costs.target_seconds.value, 0.001),
-        "draft_ms": 1000 * costs.draft_seconds.value,
+        "target_ms": target_ms,
+        "draft_ms": costs.c.value * target_ms,  # so that their ratio is c, measured in pairs
         "c_hat": "unknown" if costs.c_hat is None else costs.c_hat,
-        "sigma": min(max((costs.verify[gamma].value - 1) / gamma, -0.5), 10.0),
+        "sigma": sigma,
+        "overhead": max(0.0, verify + drafting - float(modelled)),
         "temperature": row.temperature,
         "output_tokens": report.settings.output_tokens,
         "acceptance_source": "my_traffic" if report.settings.own_prompts else "other_traffic",
@@ -61,14 +68,50 @@ def to_scenario(
     return build(values)
 
 
-def best_gamma(report: Report, row: AcceptanceRow, costs: Costs) -> int:
-    """The γ ≥ 1 of the report with the largest τ / (v + γc), the smallest on ties."""
+def step_cost(
+    report: Report, *, segment: str = "all", temperature: float | None = None
+) -> TabulatedStepCost:
+    """The measured s(γ) for γ = 0 … K, K the end of an unbroken run of the report's γs.
+
+    v and d are those of the loop itself where γ was run, else of the forwards alone. InputError as
+    `to_scenario`, and where the report has no γ = 1.
+    """
+    row, costs = _row(report, segment, temperature), _costs(report)
+    parts = [(1.0, 0.0)]
+    while len(parts) in report.settings.gammas:
+        parts.append(_step(report, row, costs, len(parts)))
+    if len(parts) == 1:
+        raise InputError("this report has no gamma = 1, from which a table of costs starts")
+    verify, drafting = zip(*parts, strict=True)
+    c_hat = 0.0 if costs.c_hat is None else costs.c_hat
+    return TabulatedStepCost(verify, drafting, (0.0,) * len(parts), costs.c.value, c_hat)
+
+
+def best_gamma(report: Report, *, segment: str = "all", temperature: float | None = None) -> int:
+    """The γ ≥ 1 of the report with the largest replayed τ / (v + d), the smallest on ties."""
+    row, costs = _row(report, segment, temperature), _costs(report)
     speedups = {
-        gamma: tokens / (costs.verify[gamma].value + gamma * costs.c.value)
+        gamma: tokens / sum(_step(report, row, costs, gamma))
         for gamma, tokens in zip(report.settings.gammas, row.tokens_per_step, strict=True)
         if gamma > 0
     }
+    if not speedups:
+        raise InputError("this report has no gamma >= 1")
     return max(sorted(speedups), key=lambda gamma: speedups[gamma])
+
+
+def _costs(report: Report) -> Costs:
+    if report.costs is None:
+        raise InputError("this report has no costs: it stopped before timing was done")
+    return report.costs
+
+
+def _step(report: Report, row: AcceptanceRow, costs: Costs, gamma: int) -> tuple[float, float]:
+    """(v, d) at γ: of the loop where it was run, else of the forwards."""
+    for ran in report.comparison:
+        if (ran.segment, ran.temperature, ran.gamma) == (row.segment, row.temperature, gamma):
+            return ran.verify_cost, ran.draft_cost
+    return costs.verify[gamma].value, gamma * costs.c.value
 
 
 def _row(report: Report, segment: str, temperature: float | None) -> AcceptanceRow:

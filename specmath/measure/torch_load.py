@@ -1,0 +1,140 @@
+# mypy: disable-error-code="import-not-found"
+"""Loading models into memory that has room for them, or saying what would fit."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from specmath.checks import InputError
+from specmath.measure.torch_engine import TorchModel, default_device, require_torch, short
+
+__all__ = ["free_bytes", "load_model", "random_model", "room"]
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def load_model(
+    source: str, *, dtype: str = "auto", device: str | None = None, device_map: str | None = None
+) -> TorchModel:
+    """A model from a local folder or a hub name.
+
+    dtype: auto (as stored), float32, bfloat16, float16. device: cpu, cuda, cuda:1; by default a GPU
+    if there is one. device_map: "auto" spreads a model over several GPUs (needs accelerate).
+    InputError: not found, not safetensors, needs remote code, too large for the memory there is.
+    """
+    require_torch()
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    device = device or default_device()
+    _check_folder(source, device)
+    placed = {"device_map": device_map} if device_map else {}
+    wanted = "auto" if dtype == "auto" else getattr(torch, dtype)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=wanted, use_safetensors=True, trust_remote_code=False, **placed
+        )
+        if not device_map:
+            model = model.to(device)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise InputError(f"{source} does not fit: {room(device)}") from error
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"cannot load {source}: {short(error)}") from error
+    return TorchModel(model, Path(source).name or source)
+
+
+def random_model(
+    config_file: str, *, dtype: str = "bfloat16", device: str | None = None
+) -> TorchModel:
+    """A model of a config.json's shape with random weights, for timing."""
+    require_torch()
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    if dtype not in DTYPES[1:]:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES[1:])}, got {dtype!r}")
+    device = device or default_device()
+    given = _config(config_file)
+    ignored = ("auto_map", "quantization_config")  # the shape counts, in the dtype asked for
+    config = AutoConfig.for_model(**{k: v for k, v in given.items() if k not in ignored})
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    need = model.num_parameters() * torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+    _check_room(config_file, need, device)
+    try:
+        model = model.to_empty(device=device)
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        raise InputError(f"{config_file} does not fit: {room(device)}") from error
+    for weights in model.parameters():
+        with torch.no_grad():
+            weights.normal_(0.0, 0.02)
+    model.tie_weights()
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if hasattr(child, "inv_freq"):  # a buffer that to_empty left without values
+                setattr(module, name, type(child)(config=config).to(device))
+    path = Path(config_file)
+    name = path.parent.name if path.name == "config.json" else path.stem
+    return TorchModel(model, f"{name} (random weights)")
+
+
+def _config(config_file: str) -> dict[str, Any]:
+    try:
+        config = json.loads(Path(config_file).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {config_file} as a config.json: {short(error)}") from error
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise InputError(f"{config_file} must be a JSON object with model_type")
+    return config
+
+
+def _check_folder(source: str, device: str) -> None:
+    """Name what is wrong with a local folder before transformers does."""
+    folder = Path(source).expanduser()
+    if not folder.exists():
+        if source.startswith((".", "/", "~")) or source.count("/") != 1:
+            raise InputError(f"no folder {source}; give a folder with config.json or a hub name")
+        return
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{source} must hold config.json, found none")
+    files = list(folder.glob("*.safetensors"))
+    if not files:
+        raise InputError(f"{source} must hold safetensors weights, found none; others are refused")
+    if "auto_map" in _config(str(folder / "config.json")):
+        raise InputError(f"{source} needs code of its own (auto_map), which is never run")
+    _check_room(source, sum(file.stat().st_size for file in files), device)
+
+
+def free_bytes(device: str) -> int:
+    """Memory that is free on a device now."""
+    import torch
+
+    if device.startswith("cuda") and torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
+        return int(kilobytes) * 1024
+    except (OSError, StopIteration):  # not Linux: all that was built in is the best bound
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def room(device: str) -> str:
+    """What fits, in words."""
+    free = free_bytes(device)
+    return (
+        f"{free / 1e9:.1f} GB are free on {device}, enough for about {free / 2.4e9:.1f} billion "
+        "parameters in bfloat16; take a smaller model, a smaller batch or context, or --device-map "
+        "auto over several GPUs"
+    )
+
+
+def _check_room(name: str, need: int, device: str) -> None:
+    if need > free_bytes(device):
+        raise InputError(f"{name} needs {need / 1e9:.1f} GB for its weights; {room(device)}")
