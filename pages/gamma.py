@@ -9,8 +9,12 @@ import streamlit as st  # noqa: E402
 from pages.ui import furniture  # noqa: E402
 from pages.ui.budget import show_budget  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
-from specmath.charts import alpha_gamma_heat, draft_cost_effect  # noqa: E402
-from specmath.verdict import verdict  # noqa: E402
+from specmath.charts import (  # noqa: E402
+    alpha_gamma_heat,
+    draft_cost_effect,
+    tokens_distribution,
+)
+from specmath.verdict import step_sentence, verdict  # noqa: E402
 from specmath.views import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
 
 found = prediction()
@@ -18,6 +22,12 @@ furniture.answer(verdict(found))
 furniture.choices_of_gamma(found)
 furniture.notes(found.notes)
 
+furniture.chart(
+    tokens_distribution(found),
+    f"How many tokens a step emits at γ={found.scenario.gamma}",
+    step_sentence(found),
+    height=260,
+)
 heat = alpha_gamma_table(found)
 furniture.chart(
     alpha_gamma_heat(heat, found),

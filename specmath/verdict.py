@@ -270,6 +270,18 @@ def rank_drafts(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def step_sentence(prediction: Prediction) -> str:
+    """Mean and spread of the tokens a step emits, and how often the whole draft survives."""
+    p, gamma = prediction, prediction.scenario.gamma
+    acceptance = p.halves.acceptance
+    chances, spread = acceptance.step_pmf(gamma), acceptance.step_variance(gamma) ** 0.5
+    return (
+        f"{significant(p.tokens_per_step)} tokens a step in the mean, standard deviation "
+        f"{significant(spread)}. {float(chances[-1]):.0%} of the steps keep the whole draft, "
+        f"{float(chances[0]):.0%} none of it (the one token is then the correction)."
+    )
+
+
 def cost_sentence(prediction: Prediction) -> str:
     """What a million tokens costs at this γ, and in a compute-bound server."""
     p = prediction

@@ -6,6 +6,7 @@ from specmath.charts.calculator import (
     draft_cost_effect,
     drafts_plane,
     speedup_over_gamma,
+    tokens_distribution,
 )
 from specmath.charts.load import (
     cost_over_batch,
@@ -24,4 +25,5 @@ __all__ = [
     "operators_over_batch",
     "speedup_over_batch",
     "speedup_over_gamma",
+    "tokens_distribution",
 ]

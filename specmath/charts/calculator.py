@@ -20,6 +20,7 @@ __all__ = [
     "draft_cost_effect",
     "drafts_plane",
     "speedup_over_gamma",
+    "tokens_distribution",
 ]
 
 
@@ -43,6 +44,20 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
         crossed = mark_of(crossing, work[crossing], f"γ={crossing}", LOSS, "x")
         traces.append(crossed | {"name": "Crossover", "showlegend": True})
     return figure_of("Drafted tokens a step, γ", "× plain decoding", traces, plain=True)
+
+
+def tokens_distribution(prediction: Prediction) -> go.Figure:
+    """How often a step emits 1, 2, … γ+1 tokens at the γ in use."""
+    chances = prediction.halves.acceptance.step_pmf(prediction.scenario.gamma)
+    bars = {
+        "type": "bar",
+        "x": np.arange(1, len(chances) + 1),
+        "y": 100 * chances,
+        "marker": {"color": SPECULATION},
+        "hovertemplate": "%{x} tokens: %{y:.1f}% of steps<extra></extra>",
+    }
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "Tokens a step emits"}, "dtick": 1}}
+    return figure_of("", "Share of steps, %", [bars], hovermode="closest", **axes)
 
 
 def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:

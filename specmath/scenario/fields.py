@@ -49,11 +49,6 @@ class FieldSpec:
     listed: bool = False
 
     @property
-    def column(self) -> str:
-        """ASCII column name; the unit is in the name already where it is not SI."""
-        return self.name
-
-    @property
     def title(self) -> str:
         """Label with symbol and unit, as it stands above the widget."""
         symbol = f" {self.symbol}" if self.symbol else ""

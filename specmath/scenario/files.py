@@ -21,6 +21,7 @@ from specmath.scenario.forms import (
     COMPUTED_FROM_HARDWARE,
     DRAFT_FORMS,
     HALVES,
+    SERVED_ONLY,
 )
 from specmath.sheets.export import neutralise
 
@@ -200,6 +201,8 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     for (form, forms), names in zip(halves, HALVES.values(), strict=True):
         given, current = names & changes.keys(), getattr(scenario, form)
         own = {*forms[current], "measured_gamma"}
+        if current == "hardware":
+            own |= {*SERVED_ONLY}
         if given <= own:
             replaced = {"measured_gamma"} if given - {"measured_gamma"} else set()
             kept = {form: current} | {n: v for n, v in kept.items() if n not in replaced}

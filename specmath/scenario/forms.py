@@ -15,6 +15,7 @@ __all__ = [
     "HALVES",
     "KV_DTYPE_CHOICES",
     "MEASURED_AT",
+    "SERVED_ONLY",
     "SOURCE_CHOICES",
     "WEIGHT_DTYPE_CHOICES",
     "WORKLOADS",
@@ -54,6 +55,11 @@ CITED_RANGES: dict[str, dict[str, float]] = {
 COMPUTED_FROM_HARDWARE = ("target_ms", "sigma", "c_hat", "overhead")
 """Fields that the step-time model answers: they may not be given beside `draft_form=hardware`."""
 
+SERVED_ONLY = (
+    "context_tokens", "weight_dtype", "kv_dtype", "draft_tensor_parallel", "engine", "coverage"
+)  # fmt: skip
+"""Fields that only the step-time model reads: refused beside another form, which ignores them."""
+
 MEASURED_AT = ("accepted_per_step", "tokens_per_step", "accepted_share")
 """Forms whose number means nothing without the γ it was measured at."""
 
@@ -61,7 +67,9 @@ HALVES: dict[str, frozenset[str]] = {
     "acceptance": frozenset(
         {"acceptance_form", "measured_gamma", *(f for fs in ACCEPTANCE_FORMS.values() for f in fs)}
     ),
-    "draft cost": frozenset({"draft_form", *(f for fs in DRAFT_FORMS.values() for f in fs)})
+    "draft cost": frozenset(
+        {"draft_form", *SERVED_ONLY, *(f for fs in DRAFT_FORMS.values() for f in fs)}
+    )
     - {"target_ms"},
 }
 """Fields of each half: giving one anew replaces the half's form. The target's time is shared."""

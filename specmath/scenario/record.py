@@ -140,8 +140,8 @@ class Scenario(BaseModel):
         None, "GPU", "A name of the catalogue.", "served", max_length=60, example="H100 SXM"
     )
     model: str | None = text(
-        None, "Target model", "A name of the catalogue, or the text of a config.json.", "served",
-        max_length=20_000, example="Llama-3.1-8B",
+        None, "Target model", "A name of the catalogue, or a config.json: its text, on the command "
+        "line also its path.", "served", max_length=20_000, example="Llama-3.1-8B",
     )  # fmt: skip
     draft: str | None = text(
         None, "Draft", "A model's name or config.json, or a kind: eagle, eagle3, mtp, medusa, "

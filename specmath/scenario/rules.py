@@ -16,6 +16,7 @@ from specmath.scenario.forms import (
     COMPUTED_FROM_HARDWARE,
     DRAFT_FORMS,
     MEASURED_AT,
+    SERVED_ONLY,
 )
 
 if TYPE_CHECKING:
@@ -150,10 +151,17 @@ def _check_measured(scenario: Scenario) -> None:
 
 
 def _check_hardware(scenario: Scenario) -> None:
-    """What the step-time model computes may not be given beside it; the GPU must be known."""
-    if scenario.draft_form != "hardware":
+    """What the step-time model computes may not be given beside it, nor what only it uses beside
+    another form; the GPU must be known."""
+    fields, form = type(scenario).model_fields, scenario.draft_form
+    if form != "hardware":
+        unused = [n for n in SERVED_ONLY if getattr(scenario, n) != fields[n].default]
+        if unused:
+            raise ValueError(
+                f"draft_form={form} does not use {', '.join(unused)}: give gpu, model and draft "
+                "instead, or leave it out"
+            )
         return
-    fields = type(scenario).model_fields
     given = [n for n in COMPUTED_FROM_HARDWARE if getattr(scenario, n) != fields[n].default]
     if given:
         raise ValueError(f"draft_form=hardware computes {', '.join(given)}: leave it out")
