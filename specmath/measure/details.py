@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["run_rows"]
 
 BINS = 40
-SHOWN = 0.99
+SHOWN = 0.95
 """Gaps up to this quantile lie in the bins; the rest are counted as beyond."""
 
 
