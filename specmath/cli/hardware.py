@@ -12,10 +12,17 @@ import numpy as np
 
 from specmath import hardware, steptime
 from specmath.checks import InputError, whole
-from specmath.cli.options import format_option, read_scenario, read_text, scenario_options
+from specmath.cli.options import (
+    config_text,
+    format_option,
+    read_scenario,
+    read_text,
+    scenario_options,
+)
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.models import Model
 from specmath.predict import predict
+from specmath.serving.memory import Memory
 from specmath.serving.of_scenario import model_of
 from specmath.serving.schedule import SWITCHING_NOTES
 from specmath.serving.study import load_study
@@ -28,7 +35,7 @@ __all__ = ["batch_command", "model_command", "steptime_command"]
 
 def _model(name: str) -> Model:
     """A catalogue name, or the path of a config.json."""
-    return model_of(read_text(Path(name)) if Path(name).is_file() else name)
+    return model_of(config_text(name) or name)
 
 
 def _whole_list(name: str, text: str) -> np.ndarray:
@@ -92,6 +99,27 @@ def steptime_command(
     if style == "table":
         stored = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype).basis
         click.echo(f"\nBasis: {stored if fit is None else _said(fit)}.")
+        fault = _memory_fault(
+            Memory(
+                model,
+                gpu,
+                tensor_parallel=tensor_parallel,
+                weight_dtype=weight_dtype,
+                kv_dtype=kv_dtype,
+            ),
+            int(axes[2].max()),
+        )
+        if fault:
+            click.echo(f"Note: {fault}")
+
+
+def _memory_fault(memory: Memory, context_tokens: int) -> str:
+    """Why not one sequence fits, and what would; empty where it does."""
+    try:
+        memory.largest_batch(context_tokens)
+    except InputError as error:
+        return f"{error}."
+    return ""
 
 
 def _own_fit(path: Path, gpu: str) -> Fit:

@@ -12,8 +12,16 @@ from specmath.checks import InputError
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.fields import FieldSpec
 from specmath.scenario.files import build, from_toml, revised
+from specmath.serving.of_scenario import model_of_config
 
-__all__ = ["format_option", "help_of", "read_scenario", "read_text", "scenario_options"]
+__all__ = [
+    "config_text",
+    "format_option",
+    "help_of",
+    "read_scenario",
+    "read_text",
+    "scenario_options",
+]
 
 FORMATS = ("table", "csv", "json")
 
@@ -53,9 +61,31 @@ def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_scenario(scenario_file: str | None, options: dict[str, Any], **defaults: Any) -> Scenario:
     given = {name: value for name, value in options.items() if value is not None}
+    for name in {"model", "draft"} & given.keys():
+        given[name] = config_text(given[name]) or given[name]
     if scenario_file is None:
         return build(defaults | given)
     return revised(from_toml(read_text(Path(scenario_file))), given)
+
+
+def config_text(name: str) -> str | None:
+    """The text of a config.json of that path; None where the name is no path of a file.
+
+    Raises InputError where there is no such file, or it is no config.json.
+    """
+    if name.lstrip().startswith("{"):  # a config.json itself
+        return None
+    try:
+        found = Path(name).is_file()
+    except OSError:  # too long for a path
+        found = False
+    if found:
+        text = read_text(Path(name))
+        model_of_config(text)
+        return text
+    if name.endswith(".json"):
+        raise InputError(f"no file {name}")
+    return None
 
 
 def read_text(path: Path) -> str:
