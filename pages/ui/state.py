@@ -16,6 +16,7 @@ from specmath.scenario.forms import (
     COMPUTED_FROM_HARDWARE,
     DRAFT_FORMS,
     MEASURED_AT,
+    SERVED_ONLY,
 )
 
 FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
@@ -76,6 +77,8 @@ def set_raw(name: str, value: Any) -> None:
     touched()
     if name in FORMS:
         said = said_as(scenario(), name, value)
+        if value == "hardware":  # a pair chosen before stays
+            said = {n: raw()[n] or example for n, example in said.items()}
         raw().update(said)
         forget(*said)
     before = _list_price()
@@ -102,9 +105,9 @@ def _candidate() -> dict[str, Any]:
             values.pop(name)
     if values["acceptance_form"] not in MEASURED_AT:
         values.pop("measured_gamma")
-    if values["draft_form"] == "hardware":
-        for name in COMPUTED_FROM_HARDWARE:
-            values.pop(name)
+    served = values["draft_form"] == "hardware"
+    for name in COMPUTED_FROM_HARDWARE if served else SERVED_ONLY:
+        values.pop(name)
     # None stays only where it says "I don't know".
     return {n: v for n, v in values.items() if v is not None or SPECS[n].unknown}
 
