@@ -16,7 +16,15 @@ from specmath.measure.tokenizer import ByteBpe, Tokenizer, tokenizer_difference
 from specmath.measure.torch_engine import TorchModel, TorchTokenizer
 from specmath.measure.torch_load import load_model
 
-__all__ = ["BUILTIN", "Pair", "builtin_folder", "builtin_pair", "builtin_prompts", "load_pair"]
+__all__ = [
+    "BUILTIN",
+    "Pair",
+    "builtin_folder",
+    "builtin_pair",
+    "builtin_prompts",
+    "load_pair",
+    "self_made_draft",
+]
 
 BUILTIN = "builtin"
 
@@ -51,7 +59,7 @@ def builtin_pair(draft: str = "model") -> Pair:
     if draft in ("model", "model:argmax"):
         second = NumpyLlama.load(folder / "draft")
         return Pair(target, ModelDraft(second, argmax=draft == "model:argmax"), tokenizer)
-    made = _self_made_draft(draft, target)
+    made = self_made_draft(draft, target)
     if made is None:
         raise InputError(f"draft of the built-in pair must be {_FORMS}, got {draft!r}")
     return Pair(target, made, tokenizer)
@@ -78,7 +86,7 @@ def load_pair(
         return builtin_pair("model:argmax" if argmax and draft == "model" else draft)
     loaded = load_model(target, dtype=dtype, device=device, device_map=device_map)
     tokenizer = TorchTokenizer(target, chat=chat, stop_ids=_stop_ids(loaded))
-    made = _self_made_draft(draft, loaded, argmax)
+    made = self_made_draft(draft, loaded, argmax)
     if made is not None:
         return Pair(loaded, made, tokenizer)
     second = load_model(draft, dtype=dtype, device=device, device_map=device_map)
@@ -118,7 +126,7 @@ def _stop_ids(model: TorchModel) -> tuple[int, ...]:
 _FORMS = '"model", "model:argmax", "ngram", "ngram:N" or "skip:FIRST-LAST"'
 
 
-def _self_made_draft(text: str, target: LanguageModel, argmax: bool = False) -> Draft | None:
+def self_made_draft(text: str, target: LanguageModel, argmax: bool = False) -> Draft | None:
     """A draft that needs no second model, or None where `text` names one."""
     kind, _, rest = text.partition(":")
     if kind == "ngram":

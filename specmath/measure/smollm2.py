@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from specmath.checks import InputError
-from specmath.measure.pairs import Pair, _self_made_draft
+from specmath.measure.pairs import Pair, self_made_draft
 from specmath.measure.prompts import Prompt
 from specmath.measure.torch_engine import TorchModel, require_torch
 
@@ -47,7 +47,7 @@ def smollm2_pair(draft: str = "ngram") -> Pair:
     require_torch()
     reader = _reader()
     target = TorchModel(_model(reader), "SmolLM2-135M-Instruct Q4_1")
-    made = _self_made_draft(draft, target)
+    made = self_made_draft(draft, target)
     if made is None:
         raise InputError(
             f"draft must be ngram, ngram:N or skip:LAYERS for this demo, got {draft!r}"

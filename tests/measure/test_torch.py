@@ -169,6 +169,27 @@ def test_random_weights_of_a_config_are_timed(tmp_path) -> None:  # type: ignore
         random_model(str(tmp_path / "config.json"), device="cpu")
 
 
+def test_command_times_shapes_alone() -> None:
+    from click.testing import CliRunner
+
+    from specmath.cli.measure import measure_command
+
+    done = CliRunner().invoke(
+        measure_command,
+        ["--timing-only", "--target", f"{TARGET}/config.json", "--draft", f"{DRAFT}/config.json",
+         "--gammas", "1,4", "--batch", "1,2", "--context", "32", "--rounds", "2",
+         "--device", "cpu", "--format", "json"],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert {(r["model"], r["batch"], r["tokens"]) for r in rows} == {
+        (model, batch, tokens)
+        for batch in (1, 2)
+        for model, tokens in (("target", 1), ("target", 2), ("target", 5), ("draft", 1))
+    }
+    assert all(r["plain_steps"] == 1 for r in rows if (r["model"], r["tokens"]) == ("target", 1))
+
+
 def _copy(tmp_path: Path, name: str) -> Path:
     return Path(shutil.copytree(DRAFT, tmp_path / name))
 
