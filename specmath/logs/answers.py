@@ -163,9 +163,12 @@ def _gamma(reading: Reading, prediction: Prediction, stated: Shape | None) -> An
         because.append(mixed)
     if (share := _share_drafted(reading, prediction)) < 1:
         because.append(f"Only {share:.0%} of the steps had a draft: over all steps {here}")
-    return Answer(
-        GAMMA, _STATES[found.action], found.headline, tuple(part for part in because if part)
-    )
+    said = found.headline
+    if found.action == "use":
+        said = f"Keep γ={gamma}: {faster(found.speedup)}."
+    elif found.action == "skip":
+        said = f"Leave it off: γ={gamma} is {faster(prediction.speedup.value)}."
+    return Answer(GAMMA, _STATES[found.action], said, tuple(part for part in because if part))
 
 
 def _share_drafted(reading: Reading, prediction: Prediction) -> float:
