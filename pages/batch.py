@@ -29,12 +29,13 @@ furniture.chart(
     speedup_over_batch(study),
     f"Speedup over batch at γ={study.gamma}, by context",
     "Long contexts keep a large batch bound by memory: the KV cache is read once a sequence a "
-    "step, whatever γ.",
+    "step, whatever γ. Hollow points: more sequences than the memory holds.",
 )
 furniture.chart(
     gamma_heat(study),
     "The best γ over batch and context",
-    "The smallest γ within 2% of the best; 0: plain decoding is faster.",
+    "The smallest γ within 2% of the best; 0: plain decoding is faster. In brackets: more "
+    "sequences than the memory holds.",
     height=300,
 )
 furniture.chart(

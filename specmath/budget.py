@@ -17,18 +17,22 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Budget:
-    """Largest γ, and what it does to arithmetic, cost and speed (all × plain decoding)."""
+    """Largest γ, and what it does to arithmetic, cost and speed (all × plain decoding).
+
+    `beyond`: the budget allows more, but the step cost is not known there.
+    """
 
     gamma: int
     operations: float
     cost: float
     speedup: float
+    beyond: bool
 
 
 def within_budget(
     halves: Halves, *, extra_operations: float | None = None, extra_cost: float | None = None
 ) -> Budget:
-    """The largest γ ≤ 10,000 that keeps within every budget given.
+    """The largest γ ≤ 10,000, and for which the cost is known, that keeps within every budget.
 
     `extra_operations` and `extra_cost` ≥ 0 are fractions (0.5: half as much again) of the
     arithmetic per token (Theorem 3.11) and of the cost per token s/τ at the same price and batch;
@@ -46,4 +50,4 @@ def within_budget(
             allowed &= spent <= (1.0 + float(real(name, budget, 0))) * (1.0 + ROUNDING)
     largest = int(np.flatnonzero(allowed)[-1])
     values = (float(each[largest]) for each in (operations, cost, 1.0 / cost))
-    return Budget(largest, *values)
+    return Budget(largest, *values, beyond=bool(largest == gammas[-1]))

@@ -27,7 +27,7 @@ def show_cost_over_batch(prediction: Prediction) -> None:
     furniture.chart(
         cost_over_batch(study, s),
         f"Cost per million output tokens over batch, at context {s.context_tokens:,}",
-        cheapest_sentence(study, usd_of_best),
+        f"{cheapest_sentence(study, usd_of_best)} Hollow points: more than the memory holds.",
     )
     furniture.table(batch_table(prediction))
 
@@ -53,9 +53,10 @@ def show_bill(prediction: Prediction) -> None:
     st.subheader("The bill, in whole replicas", anchor=False)
     found = bill(prediction)
     if found is None:
+        times = "" if prediction.tpot_plain else " and the two times in ms"
         st.markdown(
             "Unknown: give the output tokens a second to serve (sidebar, Money), the price of a "
-            "GPU hour and the two times in ms."
+            f"GPU hour{times}."
         )
         return
     plain, spec = found.plain, found.speculative

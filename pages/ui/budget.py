@@ -40,7 +40,8 @@ def _sentence(found: Budget) -> str:
     if found.gamma == 0:
         return "**No γ ≥ 1** keeps within it."
     arithmetic, cost = change(found.operations, 1.0), change(found.cost, 1.0)
+    more = " or more" if found.beyond else ""
     return (
-        f"**γ up to {found.gamma:,}**: arithmetic {arithmetic}, cost {cost}, "
+        f"**γ up to {found.gamma:,}{more}**: arithmetic {arithmetic}, cost {cost}, "
         f"{faster(found.speedup)}."
     )

@@ -76,7 +76,7 @@ def use_candidate(outcomes: Sequence[Outcome]) -> None:
 
 def show_drafters() -> None:
     """Heads, lookups and layer skipping on the scenario's hardware, and the α each needs."""
-    st.subheader("Without a draft model", anchor=False)
+    st.subheader("Drafters on your hardware", anchor=False)
     if scenario().draft_form != "hardware":
         st.markdown(
             "What EAGLE, MTP, Medusa, n-gram and layer-skip cost depends on the hardware: choose "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from specmath.charts.pieces import figure_of, line_of, mark_of
+from specmath.charts.pieces import INK, figure_of, line_of, mark_of
 from specmath.palette import COST, PLAIN, SPECULATION
 from specmath.scenario import Scenario
 from specmath.serving.study import LoadStudy
@@ -17,16 +17,16 @@ __all__ = ["cost_over_batch", "gamma_heat", "operators_over_batch", "speedup_ove
 BATCH_AXIS = {"type": "category", "title": {"text": "Batch: sequences decoded together"}}
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 OPERATORS = {
-    "weights": ("Weights", "#60a5fa"),
+    "weights": ("Weights", "#0891b2"),
     "kv": ("KV cache", "#2dd4bf"),
     "arithmetic": ("Arithmetic", COST),
     "elementwise": ("Norms, activations", "#c4b5fd"),
     "launch": ("Launches", PLAIN),
     "communication": ("All-reduce", "#f472b6"),
     "sampling": ("Sampling", "#a3e635"),
-    "host": ("Host", "#94a3b8"),
+    "host": ("Host", "#b08968"),
     "drafting": ("Drafting", SPECULATION),
-    "overhead": ("Overhead of speculation", "#475569"),
+    "overhead": ("Overhead of speculation", "#9333ea"),
 }
 
 
@@ -34,8 +34,13 @@ def _tokens(count: int) -> str:
     return f"{count // 1024}k" if count % 1024 == 0 else f"{count:,}"
 
 
+def _points(fits: np.ndarray) -> dict[str, Any]:
+    """Markers that are hollow where memory does not hold the batch."""
+    return {"symbol": ["circle" if each else "circle-open" for each in fits], "size": 7}
+
+
 def speedup_over_batch(study: LoadStudy) -> go.Figure:
-    """Speedup at the γ in use over batch, a line a context; the largest batch that fits marked."""
+    """Speedup at the γ in use over batch, a line a context; hollow beyond the memory."""
     batches = [str(b) for b in study.batches]
     traces = [
         line_of(
@@ -45,26 +50,33 @@ def speedup_over_batch(study: LoadStudy) -> go.Figure:
             SPECULATION,
             DASHES[i % len(DASHES)],
             hovertemplate="%{y:.2f}×",
+            marker=_points(study.fits[:, i]),
         )
         for i, context in enumerate(study.contexts)
     ]
     row = int(np.flatnonzero(study.batches == study.served.batch)[0])
-    mark = mark_of(0, float(study.at_gamma[row, study.own]), "yours", SPECULATION, "diamond")
+    mark = mark_of(
+        0, float(study.at_gamma[row, study.own]), "yours", SPECULATION, "diamond", "bottom left"
+    )
     traces.append(mark | {"x": [batches[row]]})
     title = f"Speedup at γ={study.gamma}, ×"
     return figure_of("", title, traces, plain=True, xaxis=BATCH_AXIS)
 
 
 def gamma_heat(study: LoadStudy) -> go.Figure:
-    """The best γ (smallest within 2%) over batch × context, its number in each cell."""
+    """The best γ (smallest within 2%) over batch × context; bracketed beyond the memory."""
     best = study.best_gamma.T
     trace = {
         "type": "heatmap",
         "x": [str(b) for b in study.batches],
         "y": [_tokens(int(c)) for c in study.contexts],
         "z": best,
-        "text": [[f"{g}" for g in row] for row in best],
+        "text": [
+            [f"{g}" if fits else f"({g})" for g, fits in zip(row, held, strict=True)]
+            for row, held in zip(best, study.fits.T, strict=True)
+        ],
         "texttemplate": "%{text}",
+        "textfont": {"color": INK},
         "colorscale": [[0, "#f3f4f6"], [1, SPECULATION]],
         "zmin": 0,
         "zmax": max(4, int(best.max())),
@@ -106,7 +118,7 @@ def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
     """USD per million output tokens over batch: plain decoding, and with the best γ of a batch."""
     batches = [str(b) for b in study.batches]
     none = np.zeros(len(batches), dtype=np.int64)
-    hover = {"hovertemplate": "$%{y:.3g}"}
+    hover = {"hovertemplate": "$%{y:.3g}", "marker": _points(study.fits[:, study.own])}
     plain = study.usd_per_million(scenario, none)
     best = study.usd_per_million(scenario, study.best_gamma[:, study.own])
     traces = [

@@ -10,11 +10,11 @@ import numpy as np
 from specmath.acceptance import Acceptance
 from specmath.checks import FloatArray, InputError, IntArray
 from specmath.cost import usd_per_million_tokens
-from specmath.predict import near_best
+from specmath.predict import ROUNDING, near_best
 from specmath.scenario import Scenario
 from specmath.scenario.acceptances import given_acceptance
 from specmath.serving import ServedStepCost
-from specmath.serving.memory import DraftTax, draft_tax
+from specmath.serving.memory import DraftTax, Memory, draft_tax
 from specmath.serving.of_scenario import served_of
 from specmath.serving.schedule import Schedule, best_gamma_schedule
 
@@ -30,8 +30,9 @@ class LoadStudy:
     """One served pair over batch (B) × context (L) × γ; `context` is the scenario's own.
 
     speedup: shape (B, L, γ = 0 … top). plain_seconds: (B,), a plain step at the own context.
-    operators: seconds of a plain and of a speculative step by operator, each (B,). largest_plain,
-    largest_speculative: the largest batch that fits at the own context, 0 where none does.
+    operators: seconds of a plain and of a speculative step by operator, each (B,). fits: whether
+    memory holds that many sequences of that context with the draft, (B, L). tax: what the draft
+    takes of the memory; None, and `does_not_fit` in words, where not one sequence fits.
     """
 
     served: ServedStepCost
@@ -42,6 +43,7 @@ class LoadStudy:
     plain_seconds: FloatArray
     plain_operators: dict[str, FloatArray]
     speculative_operators: dict[str, FloatArray]
+    fits: np.ndarray
     tax: DraftTax | None
     does_not_fit: str
     schedule: Schedule
@@ -61,10 +63,16 @@ class LoadStudy:
         """The smallest γ within 2% of the best, 0 where none pays; shape (B, L)."""
         return np.array([[near_best(row) for row in by_context] for by_context in self.speedup])
 
-    def pays_to(self) -> int | None:
-        """The largest batch of the study that the γ speeds up at the own context; None: none."""
-        pays = np.flatnonzero(self.at_gamma[:, self.own] > 1.0)
-        return int(self.batches[pays[-1]]) if pays.size else None
+    def pays(self) -> list[tuple[int, int]]:
+        """Runs of batches that the γ speeds up at the own context, first and last of each."""
+        found: list[tuple[int, int]] = []
+        before = False
+        for batch, speedup in zip(self.batches.tolist(), self.at_gamma[:, self.own], strict=True):
+            now = bool(speedup > 1.0 + ROUNDING)
+            if now:
+                found = [*found[:-1], (found[-1][0], batch)] if before else [*found, (batch, batch)]
+            before = now
+        return found
 
     def usd_per_million(self, scenario: Scenario, gammas: IntArray) -> FloatArray:
         """USD per million output tokens over batch with those γ (one a batch), own context."""
@@ -102,14 +110,23 @@ def _study(served: ServedStepCost, acceptance: Acceptance, gamma: int, max_gamma
         plain_seconds=np.array([one.plain_seconds for one in each]),
         plain_operators=_stack(plain),
         speculative_operators=_stack(speculative),
+        fits=batches[:, None] <= [_largest(served, int(n), drafted) for n in contexts],
         tax=tax,
         does_not_fit=fault,
-        schedule=best_gamma_schedule(served, acceptance, max_gamma=min(top, 8)),
+        schedule=best_gamma_schedule(served, acceptance, max_gamma=top),
     )
 
 
 def _stack(breakdowns: list[dict[str, FloatArray]]) -> dict[str, FloatArray]:
     return {name: np.array([float(b[name]) for b in breakdowns]) for name in breakdowns[0]}
+
+
+def _largest(served: ServedStepCost, context: int, gamma: int) -> int:
+    """Sequences of that context that fit; 0 where not one does."""
+    try:
+        return Memory.of(served).largest_batch(context, gamma)
+    except InputError:
+        return 0
 
 
 def _tax(served: ServedStepCost, acceptance: Acceptance, gamma: int) -> tuple[DraftTax | None, str]:

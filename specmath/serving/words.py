@@ -13,25 +13,27 @@ __all__ = ["cheapest_sentence", "load_sentence", "memory_sentence", "roof_senten
 def load_sentence(study: LoadStudy) -> str:
     """Up to which batch the γ pays, and how the best γ falls."""
     speeds, batches, own = study.at_gamma[:, study.own], study.batches, study.own
-    context = f"context {study.served.context_tokens:,}"
+    context, pays = f"context {study.served.context_tokens:,}", study.pays()
     if study.gamma == 0:
         return "γ=0 is plain decoding: choose a γ to see what load does to it."
-    if speeds.max() <= 1:
+    if not pays:
         return f"At {context}, γ={study.gamma} does not pay at any batch."
     best = study.best_gamma[:, own]
     fits = ""
     if study.tax and study.tax.speculative_batch < batches[-1]:
         fits = f" Memory holds batches up to {study.tax.speculative_batch:,} with the draft."
-    ends = (
-        f"from {faster(float(speeds[0]))} at batch {batches[0]} "
-        f"to {faster(float(speeds[-1]))} at batch {batches[-1]}"
-    )
+    top = int(np.argmax(speeds))
+    points = [0, *([top] if speeds[top] > 1.03 * max(speeds[0], speeds[-1]) else []), -1]
+    told = [f"{faster(float(speeds[i]))} at batch {batches[i]:,}" for i in points]
+    ends = f"from {' to '.join(told)}"
     falls = f"The best γ goes from {best[0]} to {best[-1]}."
-    lost = np.flatnonzero(speeds <= 1)
-    if not lost.size:
+    if pays == [(batches[0], batches[-1])]:
         return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}{fits}"
-    last = study.pays_to()
-    return f"At {context}, γ={study.gamma} pays up to batch {last:,}: {ends}. {falls}{fits}"
+    where = f"up to batch {pays[0][1]:,}"
+    if len(pays) > 1 or pays[0][0] > batches[0]:
+        runs = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pays]
+        where = f"at batch {' and '.join(runs)} only"
+    return f"At {context}, γ={study.gamma} pays {where}: {ends}. {falls}{fits}"
 
 
 def roof_sentence(study: LoadStudy) -> str:
