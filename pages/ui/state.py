@@ -136,9 +136,12 @@ def read_link(page: str) -> list[str]:
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
     edited = st.session_state.pop("touched", False)
-    current = edited or not given or given == st.session_state.get("link")
-    if "scenario" in st.session_state and current:
-        st.session_state["linked"] = None if moved else scenario()
+    ours = edited or given == st.session_state.get("link")
+    if "scenario" in st.session_state and (ours or not given):
+        if moved:
+            st.session_state["linked"] = None
+        elif not ours:
+            st.session_state["linked"] = scenario()
         return []
     loaded, notices = from_link(given)
     try:
