@@ -16,7 +16,7 @@ from specmath.charts.load import (  # noqa: E402
     speedup_over_batch,
 )
 from specmath.serving.study import load_study  # noqa: E402
-from specmath.serving.words import load_sentence, roof_sentence  # noqa: E402
+from specmath.serving.words import context_sentence, load_sentence, roof_sentence  # noqa: E402
 from specmath.views import batch_table  # noqa: E402
 
 needs_hardware()
@@ -28,8 +28,7 @@ furniture.notes(found.notes)
 furniture.chart(
     speedup_over_batch(study),
     f"Speedup over batch at γ={study.gamma}, by context",
-    "Long contexts keep a large batch bound by memory: the KV cache is read once a sequence a "
-    "step, whatever γ. Hollow points: more sequences than the memory holds.",
+    f"{context_sentence(study)} Hollow points: more sequences than the memory holds.",
 )
 furniture.chart(
     gamma_heat(study),

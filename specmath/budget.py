@@ -49,5 +49,5 @@ def within_budget(
         if budget is not None:
             allowed &= spent <= (1.0 + float(real(name, budget, 0))) * (1.0 + ROUNDING)
     largest = int(np.flatnonzero(allowed)[-1])
-    values = (float(each[largest]) for each in (operations, cost, 1.0 / cost))
-    return Budget(largest, *values, beyond=bool(largest == gammas[-1]))
+    work, price = float(operations[largest]), float(cost[largest])
+    return Budget(largest, work, price, 1.0 / price, beyond=bool(largest == gammas[-1]))

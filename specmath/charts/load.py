@@ -118,7 +118,8 @@ def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
     """USD per million output tokens over batch: plain decoding, and with the best γ of a batch."""
     batches = [str(b) for b in study.batches]
     none = np.zeros(len(batches), dtype=np.int64)
-    hover = {"hovertemplate": "$%{y:.3g}", "marker": _points(study.fits[:, study.own])}
+    hover: dict[str, Any] = {"hovertemplate": "$%{y:.3g}"}
+    hover["marker"] = _points(study.fits[:, study.own])
     plain = study.usd_per_million(scenario, none)
     best = study.usd_per_million(scenario, study.best_gamma[:, study.own])
     traces = [

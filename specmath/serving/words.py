@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from specmath.serving.study import LoadStudy
-from specmath.wording import count, faster, ms, significant
+from specmath.wording import count, faster, ms, ratio, significant
 
-__all__ = ["cheapest_sentence", "load_sentence", "memory_sentence", "roof_sentence"]
+__all__ = [
+    "cheapest_sentence",
+    "context_sentence",
+    "load_sentence",
+    "memory_sentence",
+    "roof_sentence",
+]
 
 
 def load_sentence(study: LoadStudy) -> str:
@@ -34,6 +40,25 @@ def load_sentence(study: LoadStudy) -> str:
         runs = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pays]
         where = f"at batch {' and '.join(runs)} only"
     return f"At {context}, γ={study.gamma} pays {where}: {ends}. {falls}{fits}"
+
+
+def context_sentence(study: LoadStudy) -> str:
+    """What a longer context does to the speedup at the largest batch, and why."""
+    short, long = (float(study.at_gamma[-1, i]) for i in (0, -1))
+    first, last = (f"{int(study.contexts[i]):,} tokens" for i in (0, -1))
+    told = (
+        f"At batch {study.batches[-1]:,}, context {first}: {ratio(short)}; {last}: {ratio(long)}."
+    )
+    if long > short:
+        return (
+            f"{told} The cache is read once a sequence a step, whatever γ: long contexts stay bound "
+            "by memory."
+        )
+    if study.served.drafter.cache_model(study.served.target) is None:
+        return told
+    return (
+        f"{told} The draft reads its own cache in each of its passes: long contexts cost it more."
+    )
 
 
 def roof_sentence(study: LoadStudy) -> str:
