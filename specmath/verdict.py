@@ -32,11 +32,13 @@ WORTH_CHANGING = 1.03
 """γ is worth changing for more than 3%."""
 
 MEASURE_COMMANDS = {
+    "Your own pair of models": "python -m specmath measure --target FOLDER --draft FOLDER",
     "vLLM": "curl -s http://localhost:8000/metrics | grep spec_decode",
     "SGLang": "curl -s http://localhost:30000/metrics | grep spec_",
     "llama.cpp": "curl -s http://localhost:8080/metrics | grep spec_decode",
 }
-"""What prints the acceptance of a running server, by engine (llama.cpp needs --metrics)."""
+"""What measures acceptance and cost: on a model pair, or off a running server by engine
+(llama.cpp needs --metrics)."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +85,13 @@ def decide(speedups: FloatArray, gamma: int, max_gamma: int) -> Decision:
 def verdict(prediction: Prediction) -> Verdict:
     """The decision of a prediction: "measure" where the ends of what is unknown disagree."""
     s = prediction.scenario
-    central = decide(prediction.curve.walltime_improvement, s.gamma, s.max_gamma)
-    corners = ends(s)
-    if len(corners) > 1:
-        at_ends = [decide(h.speedup(prediction.curve.gamma), s.gamma, s.max_gamma) for h in corners]
-        if len({d.action for d in at_ends}) > 1:
-            return _measure_first(prediction, corners, at_ends)
-        central = _cautious(central, at_ends)
-    return _WORDS[central.action](prediction, central)
-
-
-def _cautious(central: Decision, at_ends: Sequence[Decision]) -> Decision:
-    """All ends agree on the action: of the γ they name, the smallest risks the least."""
-    return Decision(at_ends[0].action, min(d.gamma for d in at_ends)) if at_ends else central
+    corners, gammas = ends(s), prediction.curve.gamma
+    at_ends = [decide(halves.speedup(gammas), s.gamma, s.max_gamma) for halves in corners]
+    if len({d.action for d in at_ends}) > 1:
+        return _measure_first(prediction, corners, at_ends)
+    # All ends agree on the action: of the γ they name, the smallest risks the least.
+    agreed = Decision(at_ends[0].action, min(d.gamma for d in at_ends))
+    return _WORDS[agreed.action](prediction, agreed)
 
 
 # ── the words ────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +110,6 @@ def _measure_first(
         "use": f"is right at γ={s.gamma}",
         "lower": "wants a lower γ",
         "raise": "wants a higher γ",
-        "measure": "",
     }
     reason = (
         f"With {unknown}, γ={s.gamma} gives {ratio(p.speedup.low)} to {ratio(p.speedup.high)}: "
