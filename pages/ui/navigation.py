@@ -28,6 +28,7 @@ PAGES = (
     Page("drafts", "Which draft?", "compare", "Explore"),
     Page("batch", "Where does load kill it?", "speed", "Plan"),
     Page("cost", "Cost", "payments", "Plan"),
+    Page("measure", "Measure", "straighten", "Evidence"),
     Page("logs", "Read my log", "receipt_long", "Evidence"),
 )
 

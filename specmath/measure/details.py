@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import t as student
 
 from specmath.checks import FloatArray
 from specmath.measure.compare import segments_of
@@ -21,6 +22,8 @@ __all__ = ["run_rows"]
 BINS = 40
 SHOWN = 0.95
 """Gaps up to this quantile lie in the bins; the rest are counted as beyond."""
+FEWEST_PROMPTS = 3
+"""Below it the spread between prompts says next to nothing."""
 
 
 def run_rows(texts: Texts, limit: int) -> list[RunRow]:
@@ -43,6 +46,7 @@ def run_rows(texts: Texts, limit: int) -> list[RunRow]:
                     segment=segment,
                     temperature=texts.sampling.temperature,
                     gamma=gamma,
+                    speedup=_speedup(each, runs[0], groups) if gamma else None,
                     survival=_survival(each, groups, gamma, limit),
                     gap_edges_ms=tuple(edges.tolist()),
                     gap_counts=tuple(int(count) for count in counts),
@@ -50,6 +54,38 @@ def run_rows(texts: Texts, limit: int) -> list[RunRow]:
                 )
             )
     return rows
+
+
+def _speedup(
+    runs: Sequence[Generation], plain: Sequence[Generation], groups: Sequence[int]
+) -> Interval | None:
+    """Tokens a second against plain, 95% by the jackknife over prompts on the logarithm."""
+    names = sorted(set(groups))
+    if len(names) < FEWEST_PROMPTS:
+        return None
+    parts = np.array(
+        [_tokens_and_seconds(made, groups, name) for name in names for made in (runs, plain)]
+    )
+    parts = parts.reshape(len(names), 2, 2)
+    logs = _log_speedup(parts.sum(axis=0) - parts)
+    value = float(_log_speedup(parts.sum(axis=0)))
+    variance = (len(names) - 1) / len(names) * float(((logs - logs.mean()) ** 2).sum())
+    half = float(student.ppf(0.975, len(names) - 1)) * variance**0.5
+    low, middle, high = np.exp([value - half, value, value + half]).tolist()
+    return Interval(value=middle, low=low, high=high)
+
+
+def _tokens_and_seconds(
+    made: Sequence[Generation], groups: Sequence[int], name: int
+) -> tuple[float, float]:
+    own = [each for each, group in zip(made, groups, strict=True) if group == name]
+    return float(sum(len(each.tokens) for each in own)), sum(each.seconds for each in own)
+
+
+def _log_speedup(sums: FloatArray) -> FloatArray:
+    """Of sums [..., (run, plain), (tokens, seconds)]."""
+    rate = np.log(sums[..., 0] / sums[..., 1])
+    return np.asarray(rate[..., 0] - rate[..., 1])
 
 
 def _gaps_ms(runs: Sequence[Generation]) -> FloatArray:

@@ -13,7 +13,10 @@ import numpy as np
 from specmath.measure.blas import blas_threads
 from specmath.measure.report import Machine
 
-__all__ = ["describe"]
+__all__ = ["busy", "describe"]
+
+BUSY = 0.75
+"""Runnable programs a core, over the last minute."""
 
 
 def describe() -> Machine:
@@ -28,6 +31,21 @@ def describe() -> Machine:
             accelerator = str(torch.cuda.get_device_name(0))
     return Machine(
         processor=_processor(), accelerator=accelerator, threads=threads, software=software
+    )
+
+
+def busy() -> str:
+    """What a reader must know of the machine's load just now; "" where it is quiet or unknown."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # not on every system
+        return ""
+    cores = os.cpu_count() or 1
+    if load <= BUSY * cores:
+        return ""
+    return (
+        f"The machine was busy with other work (load {load:.1f} on {cores} cores): times and "
+        "measured speedups are rough. Acceptance does not suffer."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import specmath
@@ -55,14 +55,19 @@ def builtin_prompts() -> list[Prompt]:
 def builtin_pair(draft: str = "model") -> Pair:
     """The pair that ships with the package, in numpy. `draft` as in `load_pair`."""
     folder = builtin_folder()
-    target, tokenizer = NumpyLlama.load(folder / "target"), ByteBpe.load(folder / "target")
+    target, tokenizer = _builtin_model("target"), ByteBpe.load(folder / "target")
     if draft in ("model", "model:argmax"):
-        second = NumpyLlama.load(folder / "draft")
-        return Pair(target, ModelDraft(second, argmax=draft == "model:argmax"), tokenizer)
+        return Pair(
+            target, ModelDraft(_builtin_model("draft"), argmax=draft == "model:argmax"), tokenizer
+        )
     made = self_made_draft(draft, target)
     if made is None:
         raise InputError(f"draft of the built-in pair must be {_FORMS}, got {draft!r}")
     return Pair(target, made, tokenizer)
+
+
+def _builtin_model(part: str) -> NumpyLlama:
+    return replace(NumpyLlama.load(builtin_folder() / part), name=f"built-in {part}")
 
 
 def load_pair(

@@ -185,13 +185,15 @@ class Comparison(_Record):
 class RunRow(_Record):
     """What was seen in the steps of one segment, temperature and γ (0: plain decoding).
 
-    `survival`: share of full steps with at least i = 1…γ accepted. Gaps between chunks
-    (`itl_chunk`) are counted in bins, those longer than the last edge in `gaps_beyond`.
+    `speedup` against plain decoding of the same prompts, prompts taken as independent; None for
+    fewer than 3. `survival`: share of full steps with at least i = 1…γ accepted. Gaps between
+    chunks (`itl_chunk`) are counted in bins, those longer than the last edge in `gaps_beyond`.
     """
 
     segment: str
     temperature: Number
     gamma: Count
+    speedup: Interval | None = None
     survival: tuple[Interval, ...] = ()
     gap_edges_ms: tuple[Number, ...] = ()
     gap_counts: tuple[Count, ...] = ()

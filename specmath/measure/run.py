@@ -22,7 +22,7 @@ from specmath.measure.compare import (
 from specmath.measure.details import run_rows
 from specmath.measure.drafts import NgramDraft
 from specmath.measure.looptime import LoopTimes, merged, time_loop
-from specmath.measure.machine import describe
+from specmath.measure.machine import busy, describe
 from specmath.measure.pairs import Pair
 from specmath.measure.prompts import Prompt
 from specmath.measure.report import PairInfo, Report, Settings
@@ -173,6 +173,7 @@ class _Work:
         self.progress, self.cancelled = progress, cancelled
         self.times: StepTimes | None = None
         self.done: list[_Done] = []
+        self.busy = busy()
         self.timing = max(1, plan.units // 20)
         self.count, self.total = 0.0, self.timing + 2 * plan.units
 
@@ -315,6 +316,6 @@ class _Work:
             acceptance=tuple(acceptance),
             comparison=tuple(comparison),
             runs=tuple(row for d in self.done for row in run_rows(d.texts, plan.output_tokens)),
-            checks=self_check(acceptance, comparison, costs, pair),
+            checks=self_check(acceptance, comparison, costs, pair, self.busy),
             seconds=seconds,
         )  # fmt: skip

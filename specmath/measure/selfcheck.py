@@ -19,11 +19,12 @@ def self_check(
     comparison: Sequence[Comparison],
     costs: Costs | None,
     pair: Pair,
+    busy: str = "",
 ) -> tuple[Check, ...]:
-    """The checks in the order in which they matter."""
+    """The checks in the order in which they matter; `busy` says what else the machine did."""
     found = [*_broken(acceptance, pair), *_exact(comparison), *_mismatch(comparison)]
     found += _pays(comparison)
-    found += [Check(level="note", message=note) for note in pair.notes]
+    found += [_note(note) for note in (busy, *pair.notes) if note]
     if costs is not None and costs.c.value > 1:
         found.append(_note(f"One draft forward takes {costs.c.value:.2f} target forwards."))
     return tuple(found)

@@ -1,0 +1,39 @@
+"""Measure: c, v and α on a model pair here; predicted beside measured; into the calculator."""
+
+from pages.ui.frame import require_frame
+
+require_frame()
+
+import streamlit as st  # noqa: E402
+
+from pages.ui import furniture, measure, measure_results  # noqa: E402
+from pages.ui.logs import verbatim  # noqa: E402
+
+running, report = measure.job(), measure.measured()
+error = st.session_state.get("measure_error", "")
+if error:
+    st.error(f"{verbatim(error)}.", icon=":material/error:")
+answer = st.container()
+if running is not None:
+    measure.watch(running)
+with st.expander(
+    "What to measure", expanded=report is None and running is None, icon=":material/straighten:"
+):
+    measure.settings(busy=running is not None)
+    st.divider()
+    measure.open_report()
+
+if report is None:
+    answer.info(
+        "**How fast is your pair, and is the prediction right?** Measure c, v and α on two models "
+        "and your own prompts. Try the built-in pair first: it takes less than a minute, offline.",
+        icon=":material/straighten:",
+    )
+else:
+    place = measure_results.chosen(report)
+    with answer:
+        measure_results.show_answer(report, place)
+    if place is not None:
+        measure_results.show_results(report, place)
+    measure_results.show_checks(report)
+furniture.next_question("what_if", "Should I turn it on?")

@@ -1,0 +1,105 @@
+"""A measurement in a thread of its own: it outlives a rerun and a move to another page."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specmath.checks import InputError
+from specmath.measure.pairs import BUILTIN, Pair, load_pair
+from specmath.measure.report import Report
+from specmath.measure.run import Plan, measure
+
+ONE_AT_A_TIME = threading.Lock()
+"""Two measurements at once would time each other."""
+
+EARLY = 0.02
+"""Below this share of the work the time left is a guess."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """The pair to load; folders of this machine only: a page never fetches a model."""
+
+    target: str
+    draft: str
+    dtype: str = "auto"
+    chat: bool = False
+    argmax: bool = False
+
+    def load(self) -> Pair:
+        target, draft = self.target, self.draft
+        if target != BUILTIN:
+            target = _folder("target", target)
+            if draft.split(":")[0] not in ("ngram", "skip"):
+                draft = _folder("draft", draft)
+        return load_pair(target, draft, dtype=self.dtype, chat=self.chat, argmax=self.argmax)
+
+
+def _folder(what: str, name: str) -> str:
+    if not name.strip():
+        raise InputError(f"{what} must be a folder with a model, got nothing")
+    folder = Path(name.strip()).expanduser()
+    if "\0" in name or not folder.is_dir():
+        raise InputError(
+            f"{what} must be a folder on this machine, found none at {name[:200]!r}; the command "
+            "line also takes names of the hub"
+        )
+    return str(folder)
+
+
+@dataclass
+class Job:
+    """One measurement, begun at once; the page reads its fields and may set `cancel`.
+
+    It ends with `report` or with `error`, and then `alive` is false.
+    """
+
+    models: Models
+    plan: Plan
+    share: float = 0.0
+    doing: str = "loading the models"
+    begun: float = field(default_factory=time.monotonic)
+    report: Report | None = None
+    error: str = ""
+    cancel: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._run, name="measure", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return not self.ended.is_set()
+
+    @property
+    def seconds_left(self) -> float | None:
+        """From the share done so far; None while that is too little to tell."""
+        if self.share < EARLY:
+            return None
+        return (time.monotonic() - self.begun) * (1 - self.share) / self.share
+
+    def _run(self) -> None:
+        try:
+            if not ONE_AT_A_TIME.acquire(blocking=False):
+                raise InputError(
+                    "another measurement runs on this machine, and two at once would time each "
+                    "other; wait until it has ended"
+                )
+            try:
+                pair = self.models.load()
+                self.begun = time.monotonic()
+                self.report = measure(pair, self.plan, self._tell, self.cancel.is_set)
+            finally:
+                ONE_AT_A_TIME.release()
+        except InputError as error:
+            self.error = str(error)
+        except Exception as error:  # of a model's own code: the page must say so and live on
+            logging.getLogger(__name__).exception("measurement failed")
+            self.error = f"the measurement failed: {type(error).__name__}: {str(error)[:300]}"
+        finally:
+            self.ended.set()
+
+    def _tell(self, share: float, what: str) -> None:
+        self.share, self.doing = share, what

@@ -1,0 +1,149 @@
+"""Figures of a measurement: points were measured, lines are predicted, bars are intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specmath.charts.pieces import Trace, figure_of, line_of
+from specmath.measure.report import AcceptanceRow, Comparison, Interval, RunRow
+from specmath.palette import PLAIN, SPECULATION, shade
+from specmath.views.measured import PREDICTIONS
+
+__all__ = ["alpha_by_segment", "gap_histogram", "speedup_beside", "survival_by_position"]
+
+GAMMA_AXIS = "Drafted tokens a step, γ"
+DASHES = dict(zip(PREDICTIONS, ("dot", "dash", "solid"), strict=True))
+SYMBOLS = ("circle", "square", "triangle-up", "cross", "star")
+
+
+def _bars(found: Sequence[Interval]) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [each.high - each.value for each in found],
+        "arrayminus": [each.value - each.low for each in found],
+        "thickness": 1.5,
+        "width": 5,
+    }
+
+
+def _points(x: Any, y: Any, name: str, **more: Any) -> Trace:
+    marker = {"color": SPECULATION, "size": 10, "symbol": "diamond"}
+    base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "markers", "marker": marker}
+    return base | more
+
+
+def survival_by_position(row: AcceptanceRow, replayed: Sequence[float], run: RunRow | None) -> Any:
+    """P(at least i accepted) over i: α^i, replayed (s_0…s_γ), and seen in the steps run."""
+    positions = list(range(1, len(replayed)))
+    iid = [row.alpha.value**i for i in positions]
+    hover = {"hovertemplate": "%{y:.3f}", "mode": "lines"}
+    traces = [
+        line_of(positions, iid, f"i.i.d., α = {row.alpha.value:.2f}", PLAIN, "dot", **hover),
+        line_of(positions, list(replayed[1:]), "Replay", SPECULATION, **hover),
+    ]
+    if run is not None and run.survival:
+        seen = [each.value for each in run.survival]
+        at = list(range(1, len(seen) + 1))
+        more = {"error_y": _bars(run.survival), "hovertemplate": "%{y:.3f}"}
+        traces.append(_points(at, seen, "Measured, 95%", **more))
+    axes: dict[str, Any] = {"yaxis": {"title": {"text": "Survival"}, "range": [0, 1.02]}}
+    axes["xaxis"] = {"title": {"text": "Position in the draft"}, "tickformat": "d", "nticks": 9}
+    return figure_of("", "", traces, **axes)
+
+
+def alpha_by_segment(rows: Sequence[AcceptanceRow]) -> go.Figure:
+    """α of each segment with its interval, one marker a temperature; faint dots are texts."""
+    traces: list[Trace] = []
+    temperatures = sorted({row.temperature for row in rows})
+    for number, temperature in enumerate(temperatures):
+        own = [row for row in rows if row.temperature == temperature]
+        color = shade(SPECULATION, 1 - 0.55 * number / max(1, len(temperatures) - 1))
+        side = {"offsetgroup": str(number), "orientation": "h"}
+        texts = [text for row in own for text in row.requests]
+        traces.append(
+            _points(
+                [row.alpha.value for row in own],
+                [row.segment for row in own],
+                f"T={temperature:g}, 95%",
+                error_x=_bars([row.alpha for row in own]),
+                marker={"color": color, "size": 10, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+                hovertemplate="%{y}: α = %{x:.3f}",
+                **side,
+            )
+        )
+        if texts:
+            traces.append(
+                _points(
+                    [text.alpha for text in texts],
+                    [text.segment for text in texts],
+                    f"each text, T={temperature:g}",
+                    marker={"color": PLAIN, "size": 9, "symbol": "line-ns-open"},
+                    hovertemplate="one text: α = %{x:.3f}",
+                    showlegend=False,
+                    **side,
+                )
+            )
+    axes: dict[str, Any] = {"xaxis": {"title": {"text": "Acceptance α"}, "range": [0, 1.02]}}
+    axes["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
+    return figure_of("", "", traces, hovermode="closest", scattermode="group", **axes)
+
+
+def speedup_beside(rows: Sequence[Comparison], runs: Sequence[RunRow | None]) -> go.Figure:
+    """Measured speedup over γ with its interval, where the runs tell it, beside predictions."""
+    gammas = [row.gamma for row in rows]
+    hover = {"hovertemplate": "%{y:.2f}×"}
+    traces = [
+        line_of(
+            gammas,
+            [getattr(row, f"{name}_speedup") for row in rows],
+            label,
+            PLAIN if name == "theorem" else SPECULATION,
+            DASHES[name],
+            mode="lines",
+            **hover,
+        )
+        for name, label in PREDICTIONS.items()
+    ]
+    seen = [row.speedup for row in rows]
+    found = [None if run is None else run.speedup for run in runs]
+    between = [
+        Interval(value=s, low=min(s, f.low), high=max(s, f.high)) if f else _only(s)
+        for s, f in zip(seen, found, strict=True)
+    ]
+    traces.append(_points(gammas, seen, "Measured, 95%", error_y=_bars(between), **hover))
+    top = 1.3 * max(*seen, *(getattr(row, f"{name}_speedup") for row in rows for name in DASHES))
+    axes: dict[str, Any] = {"yaxis": {"title": {"text": "× plain decoding"}, "range": [0, top]}}
+    return figure_of(GAMMA_AXIS, "", traces, plain=True, **axes)
+
+
+def _only(value: float) -> Interval:
+    return Interval(value=value, low=value, high=value)
+
+
+def gap_histogram(plain: RunRow, spec: RunRow) -> go.Figure:
+    """Share of gaps between chunks by length, plain beside speculative; the bins are shared."""
+    traces = []
+    for row, name, color in (
+        (plain, "Plain decoding", PLAIN),
+        (spec, f"Speculative, γ={spec.gamma}", SPECULATION),
+    ):
+        edges, total = np.array(row.gap_edges_ms), sum(row.gap_counts) + row.gaps_beyond
+        traces.append(
+            {
+                "type": "bar",
+                "x": (edges[:-1] + edges[1:]) / 2,
+                "y": np.array(row.gap_counts) / max(total, 1),
+                "width": np.diff(edges),
+                "name": name,
+                "marker": {"color": shade(color, 0.65), "line": {"width": 0}},
+                "hovertemplate": "%{y:.1%}",
+            }
+        )
+    axes: dict[str, Any] = {"yaxis": {"title": {"text": "Share of gaps"}, "tickformat": ".0%"}}
+    axes["xaxis"] = {"title": {"text": "Gap between chunks, ms"}, "rangemode": "tozero"}
+    return figure_of("", "", traces, barmode="overlay", **axes)
