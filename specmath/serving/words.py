@@ -51,8 +51,8 @@ def context_sentence(study: LoadStudy) -> str:
     )
     if long > short:
         return (
-            f"{told} The cache is read once a sequence a step, whatever γ: long contexts stay bound "
-            "by memory."
+            f"{told} The cache is read once a sequence a step, whatever γ: long contexts stay "
+            "bound by memory."
         )
     if study.served.drafter.cache_model(study.served.target) is None:
         return told

@@ -1,0 +1,94 @@
+"""The budget on γ: brute force, the limits by hand, and where the cost is not known further."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specmath.acceptance import IidAcceptance, PerPositionAcceptance
+from specmath.budget import within_budget
+from specmath.checks import InputError
+from specmath.halves import Halves
+from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, TabulatedStepCost
+from specmath.theorems import operations_increase, walltime_improvement
+
+
+@given(
+    alpha=st.floats(0.05, 0.95),
+    c=st.floats(0.001, 0.6),
+    c_hat=st.floats(0, 0.3),
+    operations=st.none() | st.floats(0, 5),
+    cost=st.none() | st.floats(0, 2),
+)
+def test_largest_gamma_by_brute_force(
+    alpha: float, c: float, c_hat: float, operations: float | None, cost: float | None
+) -> None:
+    found = within_budget(
+        Halves(IidAcceptance(alpha), LinearStepCost(c, c_hat)),
+        extra_operations=operations,
+        extra_cost=cost,
+    )
+
+    def spent(gamma: int) -> tuple[float, float]:
+        work = float(operations_increase(alpha, gamma, c_hat))
+        return work, 1 / float(walltime_improvement(alpha, gamma, c))
+
+    def keeps(gamma: int) -> bool:
+        limits = (operations, cost)
+        return all(
+            b is None or s <= (1 + b) * (1 + 1e-12)
+            for s, b in zip(spent(gamma), limits, strict=True)
+        )
+
+    assert keeps(found.gamma)
+    work, price = spent(found.gamma)
+    assert (found.operations, found.cost) == pytest.approx((work, price))
+    assert found.speedup == pytest.approx(1 / price)
+    if operations is None and cost is None:
+        assert found.gamma == SEARCH_LIMIT
+        return
+    # From some γ on τ is at its ceiling 1/(1−α) and both kinds of spending only rise.
+    for gamma in range(found.gamma + 1, found.gamma + 40):
+        assert not keeps(gamma)
+
+
+def test_half_as_much_arithmetic_again_by_hand() -> None:
+    """α = 0.5, ĉ = 0: operations 2/1.5 = 1.333 at γ=1, 3/1.75 = 1.714 at γ=2."""
+    halves = Halves(IidAcceptance(0.5), LinearStepCost(0.1))
+    assert within_budget(halves, extra_operations=0.5).gamma == 1
+    # Met exactly, a budget holds.
+    assert within_budget(halves, extra_operations=3 / 1.75 - 1).gamma == 2
+    assert within_budget(halves, extra_operations=3 / 1.75 - 1 - 1e-9).gamma == 1
+    assert within_budget(halves, extra_operations=0).gamma == 0
+
+
+def test_no_extra_cost_ends_where_speedup_falls_to_one() -> None:
+    """α = 0.5, c = 0.25: τ(γ) = 2 − 2^−γ against 1 + γ/4: above at γ=3 (1.875/1.75), below at 4."""
+    found = within_budget(Halves(IidAcceptance(0.5), LinearStepCost(0.25)), extra_cost=0.0)
+    assert found.gamma == 3
+    assert found.speedup == pytest.approx(1.875 / 1.75)
+    assert not found.beyond
+
+
+def test_a_draft_that_never_pays_leaves_plain_decoding() -> None:
+    found = within_budget(Halves(IidAcceptance(0.2), LinearStepCost(0.5)), extra_cost=0.0)
+    assert (found.gamma, found.operations, found.cost, found.speedup) == (0, 1.0, 1.0, 1.0)
+
+
+def test_a_gap_in_the_middle_does_not_end_the_search() -> None:
+    """Spending is not monotone: position 1 seldom survives its cost, position 2 is free."""
+    cost = TabulatedStepCost((1.0, 1.6, 1.6), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.1, 0.1)
+    halves = Halves(PerPositionAcceptance([0.5, 0.5]), cost)
+    assert halves.speedup(np.arange(3)).tolist() == pytest.approx([1, 1.5 / 1.6, 2 / 1.6])
+    found = within_budget(halves, extra_cost=0.0)
+    assert found.gamma == 2
+    assert found.beyond, "the table ends there: more may be within the budget"
+
+
+@pytest.mark.parametrize("name", ["extra_operations", "extra_cost"])
+@pytest.mark.parametrize("value", [-0.01, float("nan"), float("inf")])
+def test_bad_budgets(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=name):
+        within_budget(Halves(IidAcceptance(0.5), LinearStepCost(0.1)), **{name: value})
