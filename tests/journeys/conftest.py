@@ -1,0 +1,60 @@
+"""A browser for the session, a server for most tests, and fresh ones for those about links."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+pytest.register_assert_rewrite("driver")
+
+from driver import WIDE, Visitor, app_server, arriving  # noqa: E402
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        reason = f"{CHROMIUM} is not installed"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> BrowserContext:
+    """One context, so that the program of the page is loaded once; each tab is a new session."""
+    return browser.new_context(viewport=WIDE, color_scheme="light", accept_downloads=True)
+
+
+@pytest.fixture(scope="session")
+def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server that tests share where a fresh one is not the point."""
+    with app_server(tmp_path_factory.mktemp("server") / "log.txt") as shared:
+        yield shared
+
+
+@pytest.fixture
+def visitor(context: BrowserContext, address: str) -> Iterator[Visitor]:
+    """A new tab at the shared server; at the end nothing may have gone wrong in it."""
+    with arriving(context, address) as new:
+        yield new
+
+
+@pytest.fixture
+def first_visitor(context: BrowserContext, tmp_path: Path) -> Iterator[Visitor]:
+    """The first tab ever at a server that was just started."""
+    with app_server(tmp_path / "log.txt") as address, arriving(context, address) as new:
+        yield new

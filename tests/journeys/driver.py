@@ -1,0 +1,266 @@
+"""What a person does with the app in a browser: a server, a visitor, and how they read a page."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from playwright.sync_api import BrowserContext, Locator, expect
+
+from pages.ui.navigation import PAGES
+from specmath.predict import Prediction, predict
+from specmath.scenario import Scenario
+from specmath.scenario.files import from_link, to_link
+
+ROOT = Path(__file__).parents[2]
+EVIDENCE = {page.stem for page in PAGES if page.evidence}
+"""Pages where the scenario bar is folded away."""
+QUESTIONS = {page.stem: page.question for page in PAGES}
+GAMMA = "Drafted γ, typed"
+ANSWER = "[data-testid=stAlert]"
+WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+PATIENCE = 20.0
+"""Seconds before something that should appear is called missing; a busy machine is slow."""
+
+# A dialog that flashes and goes is noticed too.
+WATCH_DIALOGS = """
+window.dialogsSeen = [];
+new MutationObserver(() => document.querySelectorAll('[role=dialog]').forEach(
+    box => window.dialogsSeen.push(box.innerText)
+)).observe(document, {childList: true, subtree: true});
+"""
+# Streamlit itself asks for these below a deep link first, gets 404 and then asks at the root.
+OWN_PROBES = re.compile(r"/\w+/_stcore/(health|host-config)$")
+
+FIGURES = """
+[...document.querySelectorAll('.js-plotly-plot')].map(plot => plot._fullData.map(
+    trace => [trace.name, {x: Array.from(trace.x || []), y: Array.from(trace.y || [])}]
+))
+"""
+
+
+@contextmanager
+def app_server(log: Path) -> Iterator[str]:
+    """A real server of the app, which nobody has visited yet; its address. Ends without errors."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
+    command += ["--server.headless=true", "--server.fileWatcherType=none"]
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT) as server,
+    ):
+        try:
+            _wait_for(server, f"http://127.0.0.1:{port}/_stcore/health", log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+    assert "Traceback" not in log.read_text("utf-8"), log.read_text("utf-8")
+
+
+def _wait_for(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    limit = time.monotonic() + PATIENCE
+    while server.poll() is None and time.monotonic() < limit:
+        try:
+            urllib.request.urlopen(address, timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {log.read_text('utf-8')}")
+
+
+def until(check: Callable[[], Any]) -> Any:
+    """Call `check` until it holds; its result. The page runs in its own time."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return check()
+        except (AssertionError, LookupError):
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.05)
+
+
+def shows(text: str, value: float) -> bool:
+    """Whether a printed number ("$12.5", "−55%", "18.0 ms") is `value` rounded to its digits."""
+    found = re.search(r"([-−+]?)\$?(\d[\d,]*(?:\.(\d+))?)", text)
+    assert found, text
+    number = float(found[2].replace(",", "")) * (-1 if found[1] in ("-", "−") else 1)
+    return abs(number - value) <= 0.5000001 * 10.0 ** -len(found[3] or "")
+
+
+class Visitor:
+    """One tab of the browser, and everything that went wrong in it."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.address = address
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE * 1e3)
+        self.page.add_init_script(WATCH_DIALOGS)
+        self.troubles: list[str] = []
+        self.page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
+        self.page.on("console", self._hear)
+        self.page.on("request", lambda request: self._check_address(request.url))
+        self.page.on("websocket", lambda socket: self._check_address(socket.url))
+
+    def _hear(self, message: Any) -> None:
+        probe = OWN_PROBES.search(message.location.get("url", "")) and "404" in message.text
+        if message.type == "error" and not probe:
+            self.troubles.append(f"console: {message.text} ({message.location.get('url')})")
+
+    def _check_address(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and parts.hostname not in (
+            "127.0.0.1",
+            "localhost",
+        ):
+            self.troubles.append(f"request left the machine: {url}")
+
+    def leave(self) -> None:
+        """Close the tab; AssertionError if an error or an exception box was seen."""
+        boxes = self.page.locator("[data-testid=stException]").all_inner_texts()
+        self.page.close()
+        assert self.troubles == []
+        assert boxes == []
+
+    # ── moving about ─────────────────────────────────────────────────────────────────────────
+
+    def open(self, stem: str = "", **link: str) -> None:
+        """Type an address: a page's own, or the bare one, with the scenario of a link."""
+        query = f"?{urlencode(link)}" if link else ""
+        self.page.goto(f"{self.address}/{stem}{query}")
+        self.arrived(stem or "what_if")
+
+    def arrived(self, stem: str) -> None:
+        """Wait for the page to stand: its charts drawn, its boxes filled."""
+        title = self.page.get_by_role("heading", name=QUESTIONS[stem], level=2, exact=True)
+        expect(title).to_be_visible(timeout=PATIENCE * 1e3)
+        self.settle()
+        until(self._is_drawn)
+
+    def _is_drawn(self) -> None:
+        assert self.page.get_by_test_id("stSkeleton").count() == 0
+        charts = self.page.get_by_test_id("stPlotlyChart")
+        drawn = charts.filter(has=self.page.locator(".js-plotly-plot .main-svg"))
+        assert drawn.count() == charts.count()
+        # For a moment after they appear, widgets show their lowest value instead of their own.
+        gamma = str(self.scenario().gamma)
+        if self.box(GAMMA).count() == 0:  # evidence pages keep the scenario collapsed
+            return
+        assert self.box(GAMMA).input_value() == gamma
+        assert self.page.get_by_role("slider", name="Drafted γ").input_value() == gamma
+
+    def settle(self) -> None:
+        """Wait for the script to be at rest."""
+        self.page.locator("[data-test-script-state=notRunning]").wait_for()
+
+    def go_to(self, stem: str) -> None:
+        """Click a page in the navigation."""
+        self.page.get_by_test_id("stSidebarNavLink").filter(has_text=QUESTIONS[stem]).click()
+        self.arrived(stem)
+
+    def dialogs_seen(self) -> list[str]:
+        return self.page.evaluate("window.dialogsSeen")
+
+    # ── using widgets ────────────────────────────────────────────────────────────────────────
+
+    def box(self, label: str) -> Locator:
+        return self.page.get_by_role("spinbutton", name=label, exact=True)
+
+    def type_number(self, label: str, value: str) -> None:
+        self.box(label).fill(value)
+        self.box(label).press("Enter")
+
+    def choose(self, label: str, option: str) -> None:
+        self.page.get_by_role("combobox", name=label, exact=True).click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def paste(self, label: str, text: str) -> None:
+        """Replace what a text box holds, as with the clipboard, and leave the box."""
+        box = self.page.get_by_role("textbox", name=label)
+        box.click()
+        box.press("Control+A")
+        self.page.keyboard.insert_text(text)
+        box.blur()
+
+    def unfold(self, title: str) -> Locator:
+        """Open a closed expander; its box."""
+        box = self.page.get_by_test_id("stExpander").filter(has_text=title)
+        box.locator("summary").click()
+        return box
+
+    def download(self, button: Locator) -> tuple[str, bytes]:
+        """The name and the bytes of the file behind a button."""
+        with self.page.expect_download() as coming:
+            button.click()
+        return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
+
+    # ── reading the page ─────────────────────────────────────────────────────────────────────
+
+    def link(self) -> dict[str, str]:
+        """The query of the address, asked of the browser: page.url waits for an event."""
+        return dict(parse_qsl(self.page.evaluate("location.search").removeprefix("?")))
+
+    def scenario(self) -> Scenario:
+        """What the address says."""
+        return from_link(self.link())[0]
+
+    def prediction(self) -> Prediction:
+        return predict(self.scenario())
+
+    def table(self, head: str, *, heads: bool = False) -> dict[str, list[str]]:
+        """The text table with that heading among its columns: first cell → the other cells."""
+        table = self.page.locator("table:visible").filter(
+            has=self.page.get_by_role("columnheader", name=head, exact=True)
+        )
+        lines = table.first.locator("tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+        )
+        return {first: rest for first, *rest in (lines if heads else lines[1:])}
+
+    def figures(self) -> list[dict[str, dict[str, list[float]]]]:
+        """What each chart holds: trace name → its x and y, as plotly has them."""
+        return [dict(figure) for figure in self.page.evaluate(FIGURES)]
+
+    def says(self, text: str) -> None:
+        """Some message box holds this text, sooner or later."""
+
+        def check() -> None:
+            assert any(text in message for message in self.messages()), (text, self.messages())
+
+        until(check)
+
+    def messages(self) -> list[str]:
+        return self.page.locator(ANSWER).all_inner_texts()
+
+
+@contextmanager
+def arriving(context: BrowserContext, address: str) -> Iterator[Visitor]:
+    """A new tab, closed and checked at the end; closed only if the test itself has failed."""
+    visitor = Visitor(context, address)
+    try:
+        yield visitor
+    except BaseException:
+        visitor.page.close()
+        raise
+    visitor.leave()
+
+
+def is_said(visitor: Visitor, scenario: Scenario) -> None:
+    """The address says this scenario, sooner or later, and the page has come to rest."""
+
+    def check() -> None:
+        assert visitor.link() == to_link(scenario)
+
+    until(check)
+    visitor.settle()

@@ -1,0 +1,119 @@
+"""The first page: the example, the first screen, and the numbers that follow the inputs."""
+
+from __future__ import annotations
+
+import pytest
+from driver import ANSWER, GAMMA, WIDE, Visitor, is_said, shows, until
+
+from specmath.scenario import EXAMPLE
+from specmath.scenario.files import revised
+
+pytestmark = pytest.mark.browser
+
+
+def check_numbers(visitor: Visitor) -> None:
+    """The table of numbers and the chart hold what the library computes for the address."""
+    p = visitor.prediction()
+    shown = visitor.table("Speculative")
+    assert p.tpot is not None
+    assert p.usd is not None
+    assert p.tpot_plain is not None
+    assert p.usd_plain is not None
+    expected = {
+        "Time per token": (p.tpot_plain * 1e3, p.tpot.value * 1e3),
+        "Cost per 1M tokens": (p.usd_plain, p.usd.value),
+        "Speed": (1.0, p.walltime_improvement),
+        "Arithmetic per token": (1.0, p.operations.value),
+    }
+    for name, (plain, speculative) in expected.items():
+        assert shows(shown[name][0], plain), (name, shown)
+        assert shows(shown[name][1], speculative), (name, shown)
+    for name, (plain, speculative) in expected.items():
+        if name != "Speed":
+            assert shows(shown[name][2], 100 * (speculative / plain - 1)), (name, shown)
+    lines = visitor.figures()[0]
+    assert lines["Speedup"]["x"] == list(range(len(p.curve.gamma)))
+    assert lines["Speedup"]["y"] == p.curve.walltime_improvement.tolist()
+    assert lines["Arithmetic per token"]["y"] == p.curve.operations_increase.tolist()
+
+
+def test_opens_on_the_example_in_one_screen(visitor: Visitor) -> None:
+    visitor.open()
+    page = visitor.page
+    visitor.says("Turn it on at γ=4: 2.22× faster.")
+    assert page.get_by_text("Example: replace these values").is_visible()
+    assert visitor.scenario() == EXAMPLE
+    check_numbers(visitor)
+    shown = visitor.table("Speculative")
+    # By hand: 4 tokens in a step of 40 + 4×8 = 72 ms; 2.50 dollars an hour over 25 tokens/s.
+    assert shown["Time per token"] == ["40.0\u00a0ms", "18.0\u00a0ms", "−55%"]
+    assert shown["Cost per 1M tokens"] == ["$27.8", "$12.5", "−55%"]
+    parts = {
+        "title": page.get_by_role("heading", name="Should I turn it on?"),
+        "acceptance": visitor.box("Accepted a step"),
+        "gamma": visitor.box(GAMMA),
+        "draft": visitor.box("Draft (ms)"),
+        "verdict": page.locator(ANSWER).first,
+        "time per token": page.get_by_role("row").filter(has_text="Time per token").first,
+        "cost": page.get_by_role("row").filter(has_text="Cost per 1M tokens").first,
+    }
+    for name, part in parts.items():
+        box = part.bounding_box()
+        assert box, name
+        assert box["y"] >= 0, name
+        assert box["y"] + box["height"] <= WIDE["height"], name
+    chart = page.locator(".js-plotly-plot").first.bounding_box()
+    assert chart
+    # The top of the chart: its legend and where the curves begin.
+    assert chart["y"] + 100 <= WIDE["height"]
+
+
+def test_half_a_token_accepted_means_lower_gamma_as_the_keyboard_does(visitor: Visitor) -> None:
+    visitor.open()
+    before = visitor.figures()[0]["Speedup"]["y"]
+    visitor.type_number("Accepted a step", "0.5")
+    visitor.says("Lower γ to 1: 1.11× faster instead of 17% slower at γ=4.")
+    is_said(visitor, revised(EXAMPLE, {"accepted_per_step": 0.5, "measured_gamma": 4}))
+    until(lambda: check_numbers(visitor))
+    assert visitor.figures()[0]["Speedup"]["y"] != before
+    # 1.5 tokens in 72 ms: 60/72.
+    assert visitor.table("Speculative")["Speed"] == ["1×", "0.833×", "17% slower"]
+    assert not visitor.page.get_by_text("Example: replace these values").is_visible()
+
+    slider = visitor.page.get_by_role("slider", name="Drafted γ")
+    for gamma in (3, 2, 1):
+        slider.press("ArrowLeft")
+        until(lambda gamma=gamma: _uses_gamma(visitor, gamma))
+        until(lambda: check_numbers(visitor))
+    visitor.says("Turn it on at γ=1: 1.11× faster.")
+    # γ moved; the γ at which acceptance was measured did not.
+    assert visitor.box(GAMMA).input_value() == "1"
+    assert visitor.box("at γ").input_value() == "4"
+
+
+def _uses_gamma(visitor: Visitor, gamma: int) -> None:
+    assert visitor.scenario().gamma == gamma
+    assert visitor.figures()[0][f"yours γ={gamma}"]["x"] == [gamma]
+
+
+def test_verification_cost_joins_the_two_theorems(visitor: Visitor) -> None:
+    visitor.open()
+    # v = γ+1: compute-bound, every γ costs more arithmetic than it saves.
+    visitor.type_number("Verifying 5 tokens, typed", "5")
+    visitor.says("Leave it off.")
+    until(lambda: check_numbers(visitor))
+    p = visitor.prediction()
+    assert p.walltime_improvement == pytest.approx(1 / p.operations.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("gap", [0, 0.1, 0.25])
+def test_edits_in_quick_succession_are_all_kept(visitor: Visitor, gap: float) -> None:
+    """A second edit reaches the server before the browser knows the address of the first."""
+    edits = {"Accepted a step": "0.5", "Draft (ms)": "5", "Target (ms)": "50", GAMMA: "3"}
+    visitor.open()
+    for label, value in edits.items():
+        visitor.type_number(label, value)
+        visitor.page.wait_for_timeout(1000 * gap)
+    changes = {"accepted_per_step": 0.5, "measured_gamma": 4, "draft_ms": 5, "target_ms": 50}
+    is_said(visitor, revised(EXAMPLE, changes | {"gamma": 3}))
+    assert {label: visitor.box(label).input_value() for label in edits} == edits

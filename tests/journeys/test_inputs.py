@@ -1,0 +1,127 @@
+"""Inputs as people have them: pasted rates and log lines, things not known, a scenario file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driver import GAMMA, Visitor, is_said, until
+
+from specmath.predict import predict
+from specmath.scenario import EXAMPLE
+from specmath.scenario.files import build, from_toml, revised, to_toml
+from specmath.verdict import verdict
+
+pytestmark = pytest.mark.browser
+
+RATES = "Rates, first position first"
+VLLM_LINE = (
+    "INFO 05-07 10:01:12 [metrics.py:86] SpecDecoding metrics: Mean acceptance length: 2.61, "
+    "Accepted throughput: 48.42 tokens/s, Drafted throughput: 90.33 tokens/s, Accepted: 4842 "
+    "tokens, Drafted: 9033 tokens, Per-position acceptance rate: 0.771, 0.527, 0.311, "
+    "Avg Draft acceptance rate: 53.6%"
+)
+
+
+def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.choose("Acceptance: what you know", "Per-position rates or a log line")
+    costs = {"gamma": 4, "target_ms": 40, "draft_ms": 8}
+    for pasted in ("0.8, 0.6, 0.45", "90%, 80%, 75%, 71%", VLLM_LINE):
+        visitor.paste(RATES, pasted)
+        expected = build(costs | {"rates": pasted, "acceptance_form": "survival"})
+        answer = verdict(predict(expected))
+        visitor.says(answer.headline)
+        is_said(visitor, expected)
+        lines = until(lambda: visitor.figures()[0])
+        curve = predict(expected).curve.walltime_improvement.tolist()
+        until(lambda curve=curve: _curve_is(visitor, curve))
+        assert f"yours γ={expected.gamma}" in lines
+    # By hand for the vLLM line: τ(1) = 1.771 in 1.2 plain steps, τ(2) = 2.298 in 1.4,
+    # τ(3) = 2.609 in 1.6: the second drafted token pays, the third does not.
+    visitor.says("Lower γ to 2: 1.64× faster")
+
+    kept = visitor.link()
+    for refused, named in {
+        "hello, world": "got 'hello, world'",
+        "0.5, 0.8": "0.8",
+        "1.5, 0.2": "1.5",
+        "0.9, nan": "nan",
+    }.items():
+        before = len(visitor.messages())
+        visitor.paste(RATES, refused)
+        visitor.says("The numbers below are still those of the last valid scenario.")
+        message = [m for m in visitor.messages() if "last valid scenario" in m]
+        assert len(message) == 1
+        assert named in message[0]
+        # Nothing else moved: the state, and the answer above it.
+        assert visitor.link() == kept
+        visitor.says("Lower γ to 2: 1.64× faster")
+        visitor.paste(RATES, VLLM_LINE)
+        until(lambda before=before: _count_is(visitor, before))
+
+
+def _curve_is(visitor: Visitor, curve: list[float]) -> None:
+    assert visitor.figures()[0]["Speedup"]["y"] == curve
+
+
+def _count_is(visitor: Visitor, count: int) -> None:
+    assert len(visitor.messages()) == count
+
+
+def test_unknown_inputs_say_measure_first(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.choose("Acceptance: what you know", "I don't know: a range of α")
+    visitor.choose("Draft cost: what you know", "I don't know: a range of c")
+    visitor.says("Measure first")
+    until(lambda: _ranges_are(visitor, 0.5, 0.25))
+    visitor.settle()
+    p = visitor.prediction()
+    low, high = visitor.table("Speculative")["Speed"][1].split(" to ")
+    assert float(low.rstrip("×")) == pytest.approx(p.speedup.low, abs=0.005)
+    assert float(high.rstrip("×")) == pytest.approx(p.speedup.high, abs=0.005)
+    # The commands to measure with are one click away.
+    visitor.unfold("How to measure")
+    assert visitor.page.get_by_text("spec_decode").first.is_visible()
+
+
+def _ranges_are(visitor: Visitor, alpha_low: float, c_high: float) -> None:
+    scenario = visitor.scenario()
+    assert (scenario.alpha_low, scenario.c_high) == (alpha_low, c_high)
+
+
+def test_scenario_saved_and_opened_again(visitor: Visitor, tmp_path: Path) -> None:
+    visitor.open("gamma", alpha="0.7", gamma="3", c="0.1", target_ms="30")
+    visitor.unfold("Save, open, share")
+    visitor.type_number(GAMMA, "5")
+    mine = build({"alpha": 0.7, "gamma": 5, "c": 0.1, "target_ms": 30})
+    is_said(visitor, mine)
+    visitor.settle()
+    name, data = visitor.download(visitor.page.get_by_role("button", name="Save scenario"))
+    assert name == "scenario.toml"
+    # What is saved is what is on the page, not what was there one edit before.
+    assert from_toml(data.decode()) == mine
+
+    visitor.page.get_by_role("button", name="Back to the example").click()
+    is_said(visitor, EXAMPLE)
+    files = visitor.page.locator("input[type=file]")
+    files.set_input_files(files=[{"name": name, "mimeType": "text/plain", "buffer": data}])
+    is_said(visitor, mine)
+    until(lambda: _gamma_box_is(visitor, "5"))
+
+    for bad, expected in {
+        b"[scenario]\nalpha = 0.7\ngama = 3\n": "unknown field gama; did you mean gamma?",
+        b"[scenario\nalpha": "not a TOML file",
+        b"\xff\xfe\x00": "not UTF-8",
+        to_toml(revised(mine, {"gamma": 5})).replace("0.7", "7").encode(): "alpha must be",
+    }.items():
+        files.set_input_files([{"name": "bad.toml", "mimeType": "text/plain", "buffer": bad}])
+        visitor.says(expected)
+        faults = [m for m in visitor.messages() if "keeps its state" in m]
+        assert len(faults) == 1
+        assert "bad.toml" in faults[0]
+        assert visitor.scenario() == mine
+
+
+def _gamma_box_is(visitor: Visitor, text: str) -> None:
+    assert visitor.box(GAMMA).input_value() == text

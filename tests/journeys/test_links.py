@@ -1,0 +1,92 @@
+"""Links: the address restores the scenario, on a server that nobody has visited too."""
+
+from __future__ import annotations
+
+import pytest
+from driver import EVIDENCE, GAMMA, QUESTIONS, Visitor, is_said, until
+
+from specmath.scenario.files import build, to_link
+
+pytestmark = pytest.mark.browser
+
+SHARED = build(
+    {
+        "label": "Chat, 70B",
+        "rates": "0.83,0.61,0.44",
+        "gamma": 3,
+        "target_ms": 31.5,
+        "c": 0.08,
+        "sigma": 0.1,
+        "usd_per_hour": 3.2,
+        "batch": 4,
+    }
+)
+
+
+@pytest.mark.parametrize("stem", ["", *QUESTIONS])
+def test_first_visit_ever_by_a_link(stem: str, first_visitor: Visitor) -> None:
+    visitor = first_visitor
+    visitor.open(stem, **to_link(SHARED))
+    assert visitor.dialogs_seen() == []
+    assert visitor.scenario() == SHARED
+    if stem in EVIDENCE:
+        visitor.unfold("Scenario")
+    assert visitor.box(GAMMA).input_value() == "3"
+    rates = visitor.page.get_by_role("textbox", name="Rates, first position first")
+    assert rates.input_value() == "0.83,0.61,0.44"
+    # And it can be used: the page is alive, not a picture of itself.
+    visitor.type_number(GAMMA, "2")
+    until(lambda: _gamma_is(visitor, 2))
+    visitor.settle()
+
+
+def _gamma_is(visitor: Visitor, gamma: int) -> None:
+    assert visitor.scenario().gamma == gamma
+
+
+def test_scenario_follows_through_the_pages(visitor: Visitor) -> None:
+    visitor.open("what_if", **to_link(SHARED))
+    visitor.type_number(GAMMA, "2")
+    mine = build(SHARED.model_dump(exclude_unset=True) | {"gamma": 2})
+    is_said(visitor, mine)
+    for stem in [*list(QUESTIONS)[1:], "what_if"]:
+        visitor.go_to(stem)
+        is_said(visitor, mine)
+        if stem not in EVIDENCE:
+            assert visitor.box(GAMMA).input_value() == "2"
+    visitor.page.reload()
+    visitor.arrived("what_if")
+    assert visitor.scenario() == mine
+    # An edit is a step that "back" takes back, and "forward" brings again.
+    visitor.type_number(GAMMA, "6")
+    until(lambda: _gamma_is(visitor, 6))
+    visitor.settle()
+    visitor.page.go_back()
+    is_said(visitor, mine)
+    until(lambda: _box_is(visitor, "2"))
+    visitor.page.go_forward()
+    until(lambda: _box_is(visitor, "6"))
+    until(lambda: _gamma_is(visitor, 6))
+
+
+def _box_is(visitor: Visitor, text: str) -> None:
+    assert visitor.box(GAMMA).input_value() == text
+
+
+def test_absurd_links_are_reported_and_the_rest_is_kept(visitor: Visitor) -> None:
+    link = {"alpha": "7", "gamma": "3", "c": "0.1", "colour": "red", "overhead": "nan"}
+    visitor.open("what_if", **link)
+    for message in (
+        "alpha must be a finite number ≥ 0 and ≤ 1, got 7",
+        "unknown field colour",
+        "overhead must be",
+    ):
+        visitor.says(message)
+    assert visitor.box(GAMMA).input_value() == "3"
+    assert visitor.scenario().c == 0.1
+    # A page that never was: Streamlit says so and shows the first page.
+    visitor.page.goto(f"{visitor.address}/nowhere?gamma=3&alpha=0.5&c=0.1")
+    visitor.arrived("what_if")
+    assert visitor.scenario().gamma == 3
+    assert "Page not found" in visitor.dialogs_seen()[0]
+    visitor.troubles[:] = [t for t in visitor.troubles if "does not seem to exist" not in t]

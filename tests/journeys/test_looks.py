@@ -1,0 +1,41 @@
+"""Every page wide and on a phone, light and dark: nothing hangs over, the answer is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driver import ANSWER, PHONE, QUESTIONS, WIDE, Visitor, until
+
+pytestmark = pytest.mark.browser
+
+OVERFLOWS = "document.documentElement.scrollWidth > window.innerWidth"
+BACKGROUND = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+
+
+@pytest.mark.parametrize("stem", QUESTIONS)
+def test_page_in_every_look(stem: str, visitor: Visitor, tmp_path: Path) -> None:
+    """The pictures lie in pytest's temporary folder, for eyes to judge the rest."""
+    page = visitor.page
+    visitor.open(stem)
+    for size, viewport in (("wide", WIDE), ("phone", PHONE)):
+        page.set_viewport_size(viewport)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            until(lambda scheme=scheme: _is_painted(visitor, scheme))
+            assert not page.evaluate(OVERFLOWS), (size, scheme)
+            answer = page.locator(ANSWER).first
+            assert answer.is_visible()
+            box = answer.bounding_box()
+            assert box
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= viewport["width"]
+            assert len(answer.inner_text()) > 40
+            picture = tmp_path / f"{stem}-{size}-{scheme}.png"
+            page.screenshot(path=picture)
+            assert picture.stat().st_size > 10_000
+
+
+def _is_painted(visitor: Visitor, scheme: str) -> None:
+    red = int(visitor.page.evaluate(BACKGROUND).split("(")[1].split(",")[0])
+    assert (red > 128) == (scheme == "light")
