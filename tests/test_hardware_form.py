@@ -1,0 +1,519 @@
+"""A scenario in the hardware form: the halves from step_seconds, intervals, coverage, refusals."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specmath import hardware, models
+from specmath.acceptance import IidAcceptance
+from specmath.candidates import evaluate, published_t5
+from specmath.checks import InputError
+from specmath.drafters import Eagle, Eagle3, SeparateModel, engine_overhead, kinds
+from specmath.halves import ends, plain_seconds_of, step_cost_of, unknowns
+from specmath.predict import predict
+from specmath.scenario import EXAMPLE, Scenario
+from specmath.scenario.convert import EXAMPLE_PAIR, said_as
+from specmath.scenario.files import (
+    ScenarioError,
+    build,
+    from_csv,
+    from_link,
+    from_toml,
+    revised,
+    to_csv,
+    to_link,
+    to_toml,
+)
+from specmath.scenario.forms import SERVED_ONLY
+from specmath.serving import ServedStepCost
+from specmath.serving.of_scenario import served_of, step_time_error
+from specmath.steptime import step_seconds
+from specmath.verdict import verdict
+from specmath.views import TABLES, alpha_gamma_table, drafters_table, gamma_table
+
+DATA = Path(__file__).parent / "data"
+LLAMA_8B, LLAMA_1B = models.find("Llama-3.1-8B"), models.find("Llama-3.2-1B")
+PAIR: dict[str, Any] = {"alpha": 0.8, "gamma": 4, **EXAMPLE_PAIR}
+NGRAM: dict[str, Any] = PAIR | {"draft": "ngram"}
+BANDWIDTH, VOCAB = 3.35e12, 128256
+
+
+def scenario(**changes: Any) -> Scenario:
+    return build(PAIR | changes)
+
+
+# ── the halves, put together by hand from step_seconds ───────────────────────────────────────
+
+
+@pytest.mark.parametrize(("batch", "context"), [(1, 1024), (32, 4096), (256, 700)])
+def test_prediction_by_hand(batch: int, context: int) -> None:
+    """v, d, h, c, the two times and the dollars, from forwards of both models and vLLM's host."""
+    gamma, at = 4, {"batch": batch, "context_tokens": context}
+    host = engine_overhead("vllm")
+
+    def target(positions: int) -> float:
+        forward = step_seconds(LLAMA_8B, "H100 SXM", tokens_per_sequence=positions, **at)
+        return float(forward) + batch * positions * VOCAB * 4 / BANDWIDTH + host.host_seconds
+
+    one = float(step_seconds(LLAMA_1B, "H100 SXM", tokens_per_sequence=1, **at))
+    one += batch * VOCAB * 4 / BANDWIDTH
+    plain = target(1)
+    step = target(gamma + 1) + gamma * (one + host.pass_seconds) + host.step_seconds
+    tokens = (1 - 0.8**5) / (1 - 0.8)
+
+    s = scenario(batch=batch, context_tokens=context)
+    p = predict(s)
+    assert p.tpot_plain == plain_seconds_of(s) == pytest.approx(plain)
+    assert p.speedup.value == pytest.approx(tokens * plain / step)
+    assert p.tpot
+    assert p.tpot.value == pytest.approx(step / tokens)
+    assert p.usd
+    assert p.usd.value == pytest.approx(2.95 / 3600 * step / tokens / batch * 1e6)
+    cost = p.halves.cost
+    assert float(cost.verify(gamma)) == pytest.approx(target(gamma + 1) / plain)
+    assert float(cost.draft(gamma)) == pytest.approx(gamma * (one + host.pass_seconds) / plain)
+    assert float(cost.extra(gamma)) == pytest.approx(host.step_seconds / plain)
+    assert cost.c == pytest.approx(
+        one / float(step_seconds(LLAMA_8B, "H100 SXM", tokens_per_sequence=1, **at))
+    )
+    assert cost.c_hat == LLAMA_1B.flops_per_token / LLAMA_8B.flops_per_token
+    assert p.operations.value == pytest.approx((gamma * cost.c_hat + gamma + 1) / tokens)
+
+
+def test_gamma_0_is_plain_decoding() -> None:
+    p = predict(scenario(gamma=0))
+    assert p.speedup.value == p.speedup.low == p.speedup.high == 1.0
+    assert p.tpot
+    assert p.tpot.value == p.tpot_plain
+    assert p.usd
+    assert p.usd.value == p.usd_plain
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_dollars_count_every_gpu_of_the_replica(gpus: int) -> None:
+    p = predict(scenario(tensor_parallel=gpus, draft_gpus=1, batch=8, usd_per_hour=3))
+    assert p.usd
+    assert p.tpot
+    assert p.tpot_plain
+    assert p.usd_plain == pytest.approx(gpus * 3 / 3600 * p.tpot_plain / 8 * 1e6)
+    assert p.usd.value == pytest.approx((gpus + 1) * 3 / 3600 * p.tpot.value / 8 * 1e6)
+
+
+def test_the_same_draft_as_target_never_pays() -> None:
+    """c ≈ 1: γ+1 passes of the target a step for at most γ+1 tokens."""
+    p = predict(scenario(draft="Llama-3.1-8B", alpha=1.0, engine="none"))
+    assert p.halves.cost.c == pytest.approx(1.0, rel=0.01)
+    assert np.all(p.curve.walltime_improvement[1:] < 1)
+    assert verdict(p).action == "skip"
+
+
+def test_more_load_less_speed_but_cheaper_tokens() -> None:
+    found = [predict(scenario(batch=b)) for b in (16, 32, 64, 128, 256)]
+    speedups = [p.speedup.value for p in found]
+    assert speedups == sorted(speedups, reverse=True)
+    dollars = [p.usd.value for p in found if p.usd]
+    assert dollars == sorted(dollars, reverse=True)
+
+
+# ── the interval, and how honest it is ───────────────────────────────────────────────────────
+
+
+def test_interval_is_the_error_of_the_step_cost() -> None:
+    p = predict(scenario(batch=32))
+    assert p.speedup.low == pytest.approx(p.speedup.value / 1.1)
+    assert p.speedup.high == pytest.approx(p.speedup.value / 0.9)
+    assert p.speedup.basis == "step cost ±10%"
+    assert p.tpot
+    assert p.tpot.low == pytest.approx(p.tpot.value * 0.9)
+    assert len(ends(p.scenario)) == 2
+
+
+def test_what_is_known_less_has_a_wider_interval() -> None:
+    """Calibrated dense < calibrated mixture < a GPU or format that was not calibrated."""
+    moe = {"model": "Qwen3-30B-A3B", "draft": "Qwen3-0.6B"}
+    widths = [
+        step_time_error(served_of(scenario(**changes)))
+        for changes in ({}, moe, {"gpu": "L40"}, moe | {"gpu": "L40"})
+    ]
+    assert widths[0] < widths[1] <= widths[2] < widths[3]
+    assert step_time_error(served_of(scenario(weight_dtype="int4"))) == widths[2]
+
+
+def test_unknown_alpha_spans_both_ends() -> None:
+    s = build({"acceptance_form": "range", "gamma": 4, **EXAMPLE_PAIR})
+    p = predict(s)
+    worst, best = (predict(scenario(alpha=alpha)) for alpha in (0.5, 0.85))
+    assert p.speedup.low == pytest.approx(worst.speedup.low)
+    assert p.speedup.high == pytest.approx(best.speedup.high)
+    assert unknowns(s) == ["α from 0.5 to 0.85", "step cost ±10%"]
+
+
+def _reported() -> list[dict[str, str]]:
+    lines = (DATA / "reported_step_costs.csv").read_text("utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def _computed_over_reported() -> dict[str, list[float]]:
+    """s reported / s computed where the thread names GPU and models (8B on an H100, batch 1; 70B
+    on 8 H200, 4 requests, drafts of 3 taken)."""
+    pair = ServedStepCost(LLAMA_8B, Eagle(), "H100 SXM", 1, 1024)
+    found: dict[str, list[float]] = {"EAGLE1": [], "EAGLE3": [], "70B": []}
+    for row in _reported():
+        s = float(row["implied_step_cost_ratio"])
+        if row["source"] == "vllm#20780":
+            kind = row["config"].split()[0]
+            gamma = int(row["config"].split("K=")[1].split()[0])
+            head = Eagle() if kind == "EAGLE1" else Eagle3()
+            found[kind].append(s / float(replace(pair, drafter=head).total(gamma)))
+        if row["config"].startswith("Llama3.3-70B EAGLE3"):
+            big = ServedStepCost(models.find("Llama-3.3-70B"), Eagle3(), "H200 SXM", 4, 1024, 8)
+            found["70B"].append(s / float(big.total(3)))
+    return found
+
+
+def test_step_costs_of_servers_lie_above_the_interval_a_known_miss() -> None:
+    """EAGLE is what the overheads were fitted to. EAGLE-3 of the same thread is 18 to 39% dearer
+    than computed, and 13 to 17% on TensorRT-LLM: above the 10% of the interval. The notes say it.
+    """
+    found = _computed_over_reported()
+    assert len(found["EAGLE1"]) == len(found["EAGLE3"]) == 6
+    assert np.max(np.abs(np.array(found["EAGLE1"]) - 1)) < 0.02
+    assert min(found["EAGLE3"]) == pytest.approx(1.18, abs=0.02)
+    assert max(found["EAGLE3"]) == pytest.approx(1.39, abs=0.02)
+    assert found["70B"] == [pytest.approx(1.165, abs=0.02)]
+    notes = " ".join(predict(scenario(draft="eagle3")).notes)
+    assert "18 to 39% above" in notes
+
+
+def test_magicdec_step_costs_lie_above_the_interval_a_known_miss() -> None:
+    """Rows of arXiv 2408.11049 with a draft model, which reads a cache of 512 tokens: the printed
+    (draft + verify) / plain is 13% (median) above the computed s; 5 of 17 lie within 10%."""
+    names = {
+        "Llama2-7B-32K": "Llama-2-7B",
+        "Llama3.1-8B": "Llama-3.1-8B",
+        "Mistral-7B-v0.3": "Mistral-7B",
+        "Qwen2.5-7B": "Qwen2.5-7B",
+        "Qwen2.5-32B": "Qwen2.5-32B",
+        "TinyLlama-1.1B": "TinyLlama-1.1B",
+        "Llama3.2-1B(S)": "Llama-3.2-1B",
+    }
+    lines = (DATA / "magicdec.csv").read_text("utf-8").splitlines()
+    ratios = []
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        if row["draft"] not in names:
+            continue
+        draft, tp = models.find(names[row["draft"]]), int(row["gpus"])
+        served = ServedStepCost(
+            models.find(names[row["target"]]),
+            SeparateModel(draft, math.gcd(tp, draft.layers[0].attention.heads)),
+            row["gpu"], int(row["batch"]), int(row["context"]), tp,
+        )  # fmt: skip
+        short, gamma = replace(served, context_tokens=512), int(row["gamma"])
+        drafting = float(short.draft(gamma)) * short.plain_seconds / served.plain_seconds
+        s = float(served.verify(gamma) + served.extra(gamma)) + drafting
+        printed = (float(row["draft_ms"]) + float(row["verify_ms"])) / float(row["plain_ms"])
+        ratios.append(printed / s)
+    assert len(ratios) == 17
+    assert np.median(ratios) == pytest.approx(1.13, abs=0.03)
+    assert sum(abs(r - 1) < 0.10 for r in ratios) == pytest.approx(5, abs=2)
+
+
+# ── coverage ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_coverage_by_monte_carlo() -> None:
+    """One sequence, κ = 0.35: each step has a draft or not; tokens, seconds and forwarded tokens
+    counted over 200,000 steps give the speedup and the arithmetic. 4 sigma."""
+    coverage, gamma, alpha = 0.35, 5, 0.7
+    s = build(NGRAM | {"coverage": coverage, "gamma": gamma, "alpha": alpha})
+    p, rng, steps = predict(s), np.random.default_rng(11), 200_000
+    host, lookup = engine_overhead("vllm"), 1e-4
+
+    def forward(positions: int) -> float:
+        pure = step_seconds(
+            LLAMA_8B, "H100 SXM", batch=1, tokens_per_sequence=positions, context_tokens=1024
+        )
+        return float(pure) + positions * VOCAB * 4 / BANDWIDTH + host.host_seconds
+
+    drafted = rng.random(steps) < coverage
+    kept = np.minimum(rng.geometric(1 - alpha, steps) - 1, gamma)
+    tokens = 1 + np.where(drafted, kept, 0)
+    seconds = lookup + np.where(drafted, forward(gamma + 1) + host.step_seconds, forward(1))
+    work = 1 + gamma * drafted
+    spread = tokens.std() / np.sqrt(steps) / tokens.mean() + seconds.std() / np.sqrt(
+        steps
+    ) / np.mean(seconds)
+    speedup = tokens.sum() * forward(1) / seconds.sum()
+    assert p.speedup.value == pytest.approx(speedup, rel=4 * spread)
+    assert p.tokens_per_step == pytest.approx(tokens.mean(), rel=4 * spread)
+    assert p.operations.value == pytest.approx(work.sum() / tokens.sum(), rel=6 * spread)
+
+
+def test_no_draft_ever_is_plain_decoding_and_a_lookup() -> None:
+    """κ = 0: one token a step, no extra arithmetic, no error; only the lookup is paid."""
+    p = predict(build(NGRAM | {"coverage": 0}))
+    assert p.tpot_plain
+    assert p.tokens_per_step == 1
+    assert p.speedup.value == pytest.approx(p.tpot_plain / (p.tpot_plain + 1e-4))
+    assert p.operations.value == 1
+    assert p.speedup.low is None, "the error of verifying does not touch it"
+    assert verdict(p).action == "skip"
+
+
+def test_half_the_arithmetic_where_half_the_steps_draft() -> None:
+    p = predict(build(NGRAM))
+    tokens = 0.5 * (1 - 0.8**5) / 0.2 + 0.5
+    assert p.operations.value == pytest.approx((0.5 * 4 + 1) / tokens)
+    assert p.alpha == pytest.approx(0.8), "of the steps with a draft, as it was given"
+    assert "Coverage 0.5" in p.assumed
+    assert not any(word.startswith("Coverage") for word in predict(scenario()).assumed)
+
+
+@pytest.mark.parametrize("coverage", [0.2, 0.5, 1.0])
+def test_at_the_alpha_of_the_verdict_nothing_is_gained(coverage: float) -> None:
+    """ "Faster while α ≥ x": at x the speedup is 1, coverage counted in τ as in the cost."""
+    p = predict(build(NGRAM | {"coverage": coverage, "batch": 64}))
+    (row,) = [
+        r for r in drafters_table(p).rows() if str(r["draft"]).startswith("N-gram")
+    ]  # fmt: skip
+    at = predict(
+        build(NGRAM | {"coverage": coverage, "batch": 64, "alpha": row["breakeven_alpha"]})
+    )
+    assert at.speedup.value == pytest.approx(1.0, abs=1e-9)
+    heat = alpha_gamma_table(p)
+    found = {(r["alpha"], r["gamma"]): r["walltime_improvement"] for r in heat.rows()}
+    assert found[0.8, 4] == pytest.approx(p.speedup.value)
+
+
+def test_another_form_of_acceptance_says_the_same_under_coverage() -> None:
+    """Coverage is not counted twice when α is said as tokens per step."""
+    s = build(NGRAM)
+    for form in ("tokens_per_step", "accepted_per_step", "accepted_share", "survival"):
+        said = build(
+            NGRAM | {"alpha": None, "acceptance_form": form, **said_as(s, "acceptance_form", form)}
+        )
+        assert predict(said).speedup.value == pytest.approx(predict(s).speedup.value, rel=2e-3), (
+            form
+        )
+
+
+# ── drafters ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_medusa_ends_at_its_heads() -> None:
+    s = scenario(draft="medusa", gamma=5)
+    assert predict(s).curve.gamma.tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(InputError, match=r"gamma must be <= 5, what Medusa heads can draft, got 6"):
+        predict(scenario(draft="medusa", gamma=6))
+    leave = verdict(predict(scenario(draft="medusa", alpha=0.02, batch=256)))
+    assert leave.action == "skip"
+    assert "No γ from 1 to 5" in leave.reason
+
+
+@pytest.mark.parametrize(
+    "draft", [k for k in kinds() if k not in ("separate", "parallel_model", "mtp")]
+)
+@pytest.mark.parametrize(("gamma", "max_gamma"), [(0, 1), (1, 1), (4, 16), (5, 2)])
+def test_every_table_of_every_drafter(draft: str, gamma: int, max_gamma: int) -> None:
+    """The tables agree with the prediction, whatever drafts."""
+    p = predict(scenario(draft=draft, gamma=gamma, max_gamma=max_gamma, alpha=0.6))
+    assert len(verdict(p).sentence()) > 20
+    for name, table in TABLES.items():
+        assert len(table(p)) > 0, name
+    rows = {r["gamma"]: r for r in gamma_table(p).rows()}
+    assert rows[gamma]["walltime_improvement"] == pytest.approx(p.speedup.value)
+    assert rows[gamma]["operations_increase"] == pytest.approx(p.operations.value)
+
+
+def test_mtp_only_where_the_target_has_it() -> None:
+    with pytest.raises(InputError, match="multi-token-prediction"):
+        predict(scenario(draft="mtp"))
+    deepseek = {"model": "DeepSeek-V3", "gpu": "B200 SXM", "tensor_parallel": 8, "draft": "mtp"}
+    assert predict(scenario(**deepseek)).speedup.value > 1
+
+
+def test_a_draft_on_more_gpus_than_there_are() -> None:
+    """Its bill would count GPUs that nobody pays."""
+    with pytest.raises(InputError, match=r"draft_tensor_parallel must be <= .* = 1, got 2"):
+        predict(scenario(draft_tensor_parallel=2))
+    assert predict(scenario(draft_tensor_parallel=2, draft_gpus=1))
+    assert predict(scenario(draft_tensor_parallel=2, tensor_parallel=2))
+    assert predict(scenario(draft="eagle", draft_tensor_parallel=2)), (
+        "a head has no GPUs of its own"
+    )
+
+
+# ── refusals, each in one sentence ───────────────────────────────────────────────────────────
+
+CONFIG = json.loads((DATA / "model_configs" / "meta-llama--Llama-3.2-1B.json").read_text("utf-8"))
+
+
+def config(**changes: Any) -> str:
+    return json.dumps({k: v for k, v in (CONFIG | changes).items() if v is not ...})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch": 0}, ["batch must be a whole number >= 1", "got 0"]),
+        ({"context_tokens": 0}, ["context_tokens must be a whole number >= 1", "got 0"]),
+        ({"gpu": "H1000"}, ["'H1000'", "nearest", "H100 SXM"]),
+        ({"gpu": "L41"}, ["nearest", "L40"]),
+        ({"model": "Llama-3.1-80B"}, ["nearest", "Llama-3.1-70B"]),
+        ({"draft": "eagel"}, ["draft", "eagle, eagle3", "'eagel'"]),
+        ({"draft": "Llama-3.2-1C"}, ["draft", "nearest: Llama-3.2-1B"]),
+        ({"tensor_parallel": 3}, ["tensor_parallel must divide", "got 3"]),
+        ({"tensor_parallel": 4, "draft_tensor_parallel": 3}, ["draft_tensor_parallel", "got 3"]),
+        ({"gpu": "A100 80GB SXM", "weight_dtype": "fp8"}, ["A100", "fp8", "bf16"]),
+        ({"gpu": "L4", "model": "Llama-3.1-70B"}, ["does not fit", "GiB", "parallel 8 fits"]),
+        ({"context_tokens": 900_000}, ["does not fit", "900000 tokens", "B200 SXM"]),
+        ({"context_tokens": 9_000_000}, ["does not fit", "tokens of context fit"]),
+        ({"model": "{}"}, ["config lacks hidden_size"]),
+        ({"model": config(num_hidden_layers=-2)}, ["num_hidden_layers", "-2"]),
+        ({"model": config(vocab_size=...)}, ["config lacks vocab_size"]),
+        ({"model": config(num_attention_heads=0)}, ["num_attention_heads", "got 0"]),
+        ({"draft": '{"hidden_size": 1'}, ["draft", "not valid JSON"]),
+        ({"model": '{"a":' * 3000}, ["nested too deeply"]),
+        ({"model": '{"hidden_size": ' + "9" * 5000 + "}"}, ["not valid JSON"]),
+        ({"model": "{" + " " * 20_000 + "}"}, ["model", "20000 characters"]),
+        ({"sigma": 0.1}, ["draft_form=hardware computes sigma"]),
+        ({"coverage": 1.5}, ["coverage", "1.5"]),
+    ],
+    ids=lambda v: "-".join(v)[:40] if isinstance(v, dict) else "",
+)  # fmt: skip
+def test_refused_in_one_sentence(changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(InputError) as fault:
+        predict(scenario(**changes))
+    message = str(fault.value)
+    assert all(word in message for word in words), message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("field", SERVED_ONLY)
+def test_what_only_the_step_time_model_reads_is_refused_elsewhere(field: str) -> None:
+    values = {"context_tokens": 99, "weight_dtype": "fp8", "kv_dtype": "fp8", "coverage": 0.5}
+    values |= {"draft_tensor_parallel": 2, "engine": "none"}
+    with pytest.raises(ScenarioError, match=f"draft_form=ratio does not use {field}"):
+        build({"alpha": 0.8, "gamma": 4, "c": 0.1, field: values[field]})
+
+
+def test_mutilated_configs_never_do_worse_than_a_message() -> None:
+    """Any one field of three configs missing or absurd: an InputError or a prediction."""
+    absurd = (None, -1, 0, 1.5, "x", [], {}, True, 1e308, float("nan"))
+    names = ("Qwen--Qwen3-0.6B", "deepseek-ai--DeepSeek-V3", "google--gemma-4-26B-A4B")
+    outcomes = {True: 0, False: 0}
+    for name in names:
+        given = json.loads((DATA / "model_configs" / f"{name}.json").read_text("utf-8"))
+        for field, value in itertools.product(list(given), absurd):
+            try:
+                found = models.from_config(given | {field: value})
+            except InputError:
+                outcomes[False] += 1
+                continue
+            outcomes[True] += 1
+            assert found.parameters > 0, (name, field, value)
+            assert math.isfinite(found.weight_bytes()), (name, field, value)
+    assert min(outcomes.values()) > 50
+
+
+# ── what is said beside the numbers ──────────────────────────────────────────────────────────
+
+
+def test_a_batch_beyond_memory_is_said_first() -> None:
+    notes = predict(scenario(batch=5000)).notes
+    assert notes[0].startswith("Batch 5,000 does not fit: memory holds 333 sequences")
+    assert not any("does not fit" in note for note in predict(scenario(batch=333)).notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"context_tokens": 131_072}, None),
+        ({"context_tokens": 131_073, "gpu": "B200 SXM"}, "131,072 tokens Llama-3.1-8B is made for"),
+        ({"draft": "TinyLlama-1.1B", "context_tokens": 2049}, "2,048 tokens TinyLlama-1.1B"),
+    ],
+)  # fmt: skip
+def test_a_context_beyond_the_model_is_said(changes: dict[str, Any], says: str | None) -> None:
+    said = [note for note in predict(scenario(**changes)).notes if "is made for" in note]
+    assert any(says in note for note in said) if says else not said
+
+
+def test_the_error_of_the_step_times_stands_beside_them() -> None:
+    known, unknown = (" ".join(predict(scenario(gpu=gpu)).notes) for gpu in ("H100 SXM", "L40"))
+    assert "mean error of a step 3% with the model held out" in known
+    assert "6–11% off independent measurements" in known
+    assert "general coefficients" in unknown
+
+
+# ── files, links, other forms ────────────────────────────────────────────────────────────────
+
+FULL: dict[str, Any] = PAIR | {
+    "context_tokens": 8192,
+    "batch": 24,
+    "tensor_parallel": 2,
+    "weight_dtype": "fp8",
+    "kv_dtype": "fp8",
+    "engine": "vllm-eager-draft",
+    "coverage": 0.9,
+    "usd_per_hour": 3.1,
+    "model": config(),
+}
+
+
+def test_files_and_links_keep_it_all() -> None:
+    s = build(FULL)
+    assert from_toml(to_toml(s)) == s
+    assert from_csv(to_csv([s])) == [s]
+    assert from_link(to_link(s)) == (s, [])
+    assert predict(from_link(to_link(s))[0]).speedup == predict(s).speedup
+
+
+def test_a_pasted_config_is_the_model() -> None:
+    """The config of the catalogue's own draft in its place changes nothing."""
+    pasted = predict(scenario(draft=config()))
+    assert pasted.speedup.value == pytest.approx(predict(scenario()).speedup.value)
+
+
+def test_the_price_follows_the_gpu_unless_it_was_given() -> None:
+    for name, gpu in hardware.catalogue().items():
+        assert scenario(gpu=name).usd_per_hour == gpu.usd_per_hour
+    assert scenario(gpu="L4", usd_per_hour=9).usd_per_hour == 9
+    given = {**to_link(scenario(usd_per_hour=2.5))}
+    assert from_link(given)[0].usd_per_hour == 2.5
+
+
+def test_an_unknown_gpu_in_a_link_keeps_the_rest() -> None:
+    link = to_link(scenario(batch=8)) | {"gpu": "H1000"}
+    found, notices = from_link(link)
+    assert notices[0].startswith("gpu must be in the catalogue, got 'H1000'; nearest: H100 SXM")
+    assert (found.alpha, found.batch, found.draft_form) == (0.8, 8, "times")
+
+
+def test_hardware_can_be_taken_up_and_left_from_any_scenario() -> None:
+    served = revised(EXAMPLE, EXAMPLE_PAIR)
+    assert served.draft_form == "hardware"
+    assert served.target_ms is None, "computed now, no longer given"
+    assert revised(served, {"context_tokens": 4096}).gpu == "H100 SXM"
+    left = revised(revised(served, {"context_tokens": 4096, "coverage": 0.5}), {"c": 0.1})
+    assert left.draft_form == "ratio"
+    assert (left.context_tokens, left.coverage) == (1024, None)
+    candidate = evaluate(published_t5())[0].candidate
+    assert (
+        revised(served, {"alpha": candidate.alpha, "c": candidate.c, "gamma": 7}).c == candidate.c
+    )
+
+
+def test_c_said_from_hardware_is_the_computed_one() -> None:
+    s = scenario(batch=16)
+    assert said_as(s, "draft_form", "ratio") == {"c": round(step_cost_of(s).c, 4)}
+    assert IidAcceptance(0.8) == predict(s).halves.drafted
