@@ -11,7 +11,7 @@ import click
 
 import specmath
 from specmath.checks import InputError
-from specmath.cli import calculator, hardware, logs, logs_compare, measure
+from specmath.cli import calculator, hardware, logs, logs_compare, server
 
 __all__ = ["main"]
 
@@ -51,7 +51,7 @@ for command in (
     hardware.steptime_command,
     hardware.batch_command,
     hardware.model_command,
-    measure.measure_command,
+    server.measure_group,
 ):
     cli.add_command(command)
 

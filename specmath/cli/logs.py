@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from specmath.checks import InputError
+from specmath.cli.groups import DefaultGroup
 from specmath.cli.options import format_option, help_of, read_scenario, type_of
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.logs import LogError, Reading, read
@@ -28,18 +29,13 @@ LONG = ("windows", "requests", "facts", "alternatives", "conditional")
 """Fields of a reading that a table and a CSV leave to JSON."""
 
 
-class _FilesOrCommand(click.Group):
-    """`logs FILE…` reads; `logs drift …` is a command of its own (a file `drift` is ./drift)."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = ["read", *args]
-        return super().parse_args(ctx, args)
+class _Group(DefaultGroup):
+    default = "read"
 
 
 @click.group(
     "logs",
-    cls=_FilesOrCommand,
+    cls=_Group,
     subcommand_metavar="FILE… | COMMAND [ARGS]…",
     epilog="\b\nExample: specmath logs vllm.log --baseline-itl-ms 25 --format json\n"
     "All options of `logs FILE…`: specmath logs read --help",
