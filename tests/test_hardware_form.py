@@ -113,7 +113,6 @@ def test_the_same_draft_as_target_never_pays() -> None:
     p = predict(scenario(draft="Llama-3.1-8B", alpha=1.0, engine="none"))
     assert p.halves.cost.c == pytest.approx(1.0, rel=0.01)
     assert np.all(p.curve.walltime_improvement[1:] < 1)
-    assert verdict(p).action == "skip"
 
 
 def test_more_load_less_speed_but_cheaper_tokens() -> None:

@@ -59,13 +59,15 @@ def read_branch(text: str) -> list[float]:
 
 
 def tree_answer(scenario: Scenario, chances: list[float]) -> TreeAnswer:
-    """The fastest tree over sizes to 64 and depths to 8, and the fastest chain likewise.
+    """The fastest tree over sizes to 64 and depths to 8 or the heads, and the fastest chain.
 
     `chances[k]`: P(the drafter's choice k+1 is the accepted one | its parent was accepted), the
     same at every depth. Raises InputError for a lookup, which drafts chains only.
     """
     served = served_of(scenario)
-    sizes, depths = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64), tuple(range(1, 9))
+    sizes = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+    # A head of its own drafts each level of a Medusa tree.
+    depths = tuple(range(1, min(8, getattr(served.drafter, "heads", 8)) + 1))
     tree, fastest = best_served_tree(served, chances, sizes, depths)
     _, chain = best_served_tree(served, chances[:1], depths, depths)
     tokens = expected_tree_tokens(tree, chances)

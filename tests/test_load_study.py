@@ -1,0 +1,184 @@
+"""The study over batch and context: single records, memory, money; the table over batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specmath import models
+from specmath.acceptance import IidAcceptance
+from specmath.checks import InputError
+from specmath.drafters import SeparateModel
+from specmath.predict import predict
+from specmath.scenario import EXAMPLE, Scenario
+from specmath.scenario.convert import EXAMPLE_PAIR
+from specmath.serving import ServedStepCost
+from specmath.serving.memory import Memory
+from specmath.serving.study import BATCHES, CONTEXTS, load_study
+from specmath.views import batch_table
+
+MOE: dict[str, Any] = {"model": "Qwen3-30B-A3B", "draft": "Qwen3-0.6B"}
+
+
+def scenario(**changes: Any) -> Scenario:
+    return Scenario(**{"alpha": 0.8, "gamma": 4, **EXAMPLE_PAIR, "batch": 24, **changes})
+
+
+STUDY = load_study(scenario())
+
+
+def test_the_cliff_of_the_issue() -> None:
+    """8B, 1B draft, H100, 1k, α=0.8, γ=4: "about 1.6x at batch 64, about 1.1x at 256". Known miss:
+    1.48 and 1.15 here; it falls as it should."""
+    at = dict(zip(STUDY.batches.tolist(), STUDY.at_gamma[:, STUDY.own], strict=True))
+    assert at[64] == pytest.approx(1.6, rel=0.09)
+    assert at[256] == pytest.approx(1.1, rel=0.06)
+    assert at[512] < at[256] < at[128] < at[64] < at[16]
+
+
+@pytest.mark.parametrize("draft", ["Llama-3.2-1B", "eagle3", "ngram"])
+def test_each_cell_is_a_prediction_of_its_own(draft: str) -> None:
+    s = scenario(draft=draft, max_gamma=6)
+    study = load_study(s)
+    assert study.batches.tolist() == sorted({*BATCHES, 24})
+    assert study.contexts.tolist() == sorted(CONTEXTS)
+    for i, j in ((0, 0), (5, 1), (len(study.batches) - 1, 2)):
+        at = {"batch": int(study.batches[i]), "context_tokens": int(study.contexts[j])}
+        served = replace(study.served, **at)
+        for gamma in range(7):
+            tokens = served.accepts(IidAcceptance(0.8)).tokens_per_step(gamma)
+            expected = float(tokens) / float(served.total(gamma))
+            assert study.speedup[i, j, gamma] == pytest.approx(expected)
+
+
+def test_the_own_point_is_the_prediction() -> None:
+    p = predict(scenario())
+    row = int(np.flatnonzero(STUDY.batches == 24)[0])
+    assert STUDY.at_gamma[row, STUDY.own] == pytest.approx(p.speedup.value)
+    assert STUDY.plain_seconds[row] == pytest.approx(p.tpot_plain)
+    assert STUDY.best_gamma[row, STUDY.own] == p.recommended_gamma
+
+
+def test_operators_add_up_to_the_step() -> None:
+    plain = sum(STUDY.plain_operators.values())
+    step = sum(STUDY.speculative_operators.values())
+    tokens = (1 - 0.8**5) / 0.2
+    np.testing.assert_allclose(plain, STUDY.plain_seconds)
+    np.testing.assert_allclose(tokens * plain / step, STUDY.at_gamma[:, STUDY.own])
+
+
+def test_schedule_is_the_best_gamma_of_the_study() -> None:
+    """The text to paste and the heat map say the same at every batch of both."""
+    for study in (STUDY, load_study(scenario(draft="ngram", alpha=0.9))):
+        for batch, best in zip(study.batches, study.best_gamma[:, study.own], strict=True):
+            if batch <= 256:
+                assert study.schedule.gamma_at(int(batch)) == best
+
+
+def test_what_fits_is_what_memory_says() -> None:
+    """Largest batch by hand at 1k: 90% of the H100 less both models' weights and activations, over
+    the caches of 1,024 + 5 tokens in blocks of 16 and the logits of 5 positions."""
+    memory = Memory.of(STUDY.served)
+    one = 1040 * (131_072 + 32_768) + 5 * 128_256 * 4
+    free = memory.usable - memory.weights - memory.draft_weights - memory.activations
+    assert STUDY.tax
+    assert STUDY.tax.speculative_batch == int(free // one) == 333
+    for j, context in enumerate(STUDY.contexts):
+        limit = memory.largest_batch(int(context), 4)
+        assert STUDY.fits[:, j].tolist() == (STUDY.batches <= limit).tolist()
+    assert not STUDY.fits[-1].any()
+    assert STUDY.fits[0].all()
+
+
+def test_a_context_that_does_not_fit_has_no_batch() -> None:
+    """Llama-70B on two H100 leaves room for 1k, none for 32k."""
+    s = scenario(model="Llama-3.1-70B", draft="eagle", tensor_parallel=2)
+    study = load_study(s)
+    assert study.fits[0, 0]
+    assert not study.fits[:, 2].any()
+
+
+def test_the_memory_tax_by_two_studies_of_their_own() -> None:
+    """Tokens/s at each largest batch: B / plain step without, B τ / step with the draft."""
+    tax = STUDY.tax
+    assert tax
+    assert tax.sequences == tax.plain_batch - tax.speculative_batch > 0
+    plain = replace(STUDY.served, batch=tax.plain_batch)
+    spec = replace(STUDY.served, batch=tax.speculative_batch)
+    assert tax.plain_tokens_per_second == pytest.approx(tax.plain_batch / plain.plain_seconds)
+    tokens = (1 - 0.8**5) / 0.2
+    assert tax.speculative_tokens_per_second == pytest.approx(
+        tax.speculative_batch * tokens / float(spec.seconds(4))
+    )
+
+
+def test_a_mixture_pays_least_at_small_batch() -> None:
+    """Verifying touches more experts: at batch 4 the speedup has its low, at 64 its top, and past
+    that arithmetic takes it (the MoE penalty); the runs that pay leave the low out."""
+    study = load_study(scenario(alpha=0.7, **MOE))
+    speeds = dict(zip(study.batches.tolist(), study.at_gamma[:, study.own], strict=True))
+    assert speeds[4] < min(speeds[1], speeds[16])
+    assert speeds[64] > speeds[16]
+    assert speeds[512] < 1
+    runs = study.pays()
+    inside = {b for low, high in runs for b in study.batches.tolist() if low <= b <= high}
+    assert inside == {b for b, s in speeds.items() if s > 1}
+    assert len(runs) == 2
+
+
+def test_money_over_batch() -> None:
+    s = scenario(usd_per_hour=4, tensor_parallel=2, draft_gpus=1)
+    study, own = load_study(s), load_study(s).own
+    best = study.best_gamma[:, own]
+    dollars = study.usd_per_million(s, best)
+    for i, batch in enumerate(study.batches):
+        gpus = 3 if best[i] else 2
+        rate = batch * study.speedup[i, own, best[i]] / study.plain_seconds[i]
+        assert dollars[i] == pytest.approx(gpus * 4 / 3600 / rate * 1e6)
+    # In between γ, cost follows the speedup: never above plain decoding without extra GPUs.
+    one = scenario(usd_per_hour=4)
+    none = np.zeros(len(STUDY.batches), dtype=np.int64)
+    assert np.all(
+        STUDY.usd_per_million(one, STUDY.best_gamma[:, STUDY.own])
+        <= STUDY.usd_per_million(one, none) * (1 + 1e-12)
+    )
+
+
+def test_gamma_beyond_the_heads_is_not_studied() -> None:
+    study = load_study(scenario(draft="medusa", gamma=5))
+    assert study.speedup.shape[2] == 6
+    assert study.gamma == 5
+
+
+@pytest.mark.parametrize("changes", [{}, MOE, {"draft": "ngram", "usd_per_hour": None}])
+def test_table_over_batch(changes: dict[str, Any]) -> None:
+    """Each row by a prediction at that batch."""
+    s = scenario(**changes)
+    for row in batch_table(predict(s)).rows():
+        p = predict(s.model_copy(update={"batch": row["batch"]}))
+        assert p.tpot
+        assert p.tpot_plain
+        assert row["walltime_improvement"] == pytest.approx(p.speedup.value)
+        assert row["plain_step_ms"] == pytest.approx(p.tpot_plain * 1e3)
+        assert row["tokens_per_second"] == pytest.approx(row["batch"] / p.tpot.value)
+        if p.usd:
+            assert row["usd_per_million_tokens"] == pytest.approx(p.usd.value)
+            assert row["usd_per_million_tokens_plain"] == pytest.approx(p.usd_plain)
+
+
+def test_a_mixed_acceptance_and_a_given_one() -> None:
+    rates = scenario(alpha=None, rates=(0.8, 0.6, 0.4))
+    study = load_study(rates)
+    pair = ServedStepCost(
+        models.find("Llama-3.1-8B"), SeparateModel(models.find("Llama-3.2-1B")), "H100 SXM", 8, 1024
+    )
+    row = int(np.flatnonzero(study.batches == 8)[0])
+    assert study.speedup[row, study.own, 3] == pytest.approx(2.8 / float(pair.total(3)))
+
+
+def test_no_hardware_no_study() -> None:
+    with pytest.raises(InputError, match="need gpu, model and draft"):
+        load_study(EXAMPLE)
