@@ -1,0 +1,105 @@
+"""Figures over batch hold the study's numbers, and show what memory does not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specmath.charts.load import (
+    cost_over_batch,
+    gamma_heat,
+    operators_over_batch,
+    speedup_over_batch,
+)
+from specmath.scenario import Scenario
+from specmath.scenario.convert import EXAMPLE_PAIR
+from specmath.serving.study import load_study
+
+SCENARIO = Scenario(alpha=0.8, gamma=4, batch=24, context_tokens=2048, **EXAMPLE_PAIR)
+STUDY = load_study(SCENARIO)
+BATCHES = [str(b) for b in STUDY.batches]
+
+
+def trace(figure: Any, start: str) -> Any:
+    (found,) = (t for t in figure.data if (t.name or "").startswith(start))
+    return found
+
+
+def test_a_line_a_context_and_the_own_point() -> None:
+    figure = speedup_over_batch(STUDY)
+    names = {"Context 1k": 0, "Context 2k (yours)": 1, "Context 8k": 2, "Context 32k": 3}
+    for name, i in names.items():
+        line = trace(figure, name)
+        assert list(line.x) == BATCHES
+        np.testing.assert_array_equal(line.y, STUDY.at_gamma[:, i])
+    own = trace(figure, "yours")
+    assert (own.x[0], own.y[0]) == ("24", STUDY.at_gamma[BATCHES.index("24"), 1])
+    assert figure.layout.xaxis.type == "category"
+    dashes = {trace(figure, name).line.dash for name in names}
+    assert len(dashes) == 4
+
+
+def test_hollow_where_memory_ends() -> None:
+    line = trace(speedup_over_batch(STUDY), "Context 32k")
+    hollow = [symbol == "circle-open" for symbol in line.marker.symbol]
+    assert hollow == [not fits for fits in STUDY.fits[:, 3]]
+    assert not hollow[0]
+    assert hollow[-1]
+    text = gamma_heat(STUDY).data[0].text
+    for j, row in enumerate(text):
+        assert [cell.startswith("(") for cell in row] == [not f for f in STUDY.fits[:, j]]
+
+
+def test_the_heat_map_is_the_best_gamma() -> None:
+    (heat,) = gamma_heat(STUDY).data
+    np.testing.assert_array_equal(heat.z, STUDY.best_gamma.T)
+    assert list(heat.y) == ["1k", "2k", "8k", "32k"]
+    shown = [[int(cell.strip("()")) for cell in row] for row in heat.text]
+    np.testing.assert_array_equal(shown, STUDY.best_gamma.T)
+
+
+def test_stacks_add_up_to_the_two_steps() -> None:
+    figure = operators_over_batch(STUDY)
+    for group, seconds in (
+        ("plain", STUDY.plain_seconds),
+        ("speculative", sum(STUDY.speculative_operators.values())),
+    ):
+        bars = [np.asarray(t.y) for t in figure.data if t.offsetgroup == group]
+        np.testing.assert_allclose(np.sum(bars, axis=0), np.asarray(seconds) * 1e3)
+    assert figure.layout.barmode == "relative"
+    colours = {t.legendgroup: t.marker.color for t in figure.data}
+    assert len(set(colours.values())) == len(colours), "one colour a meaning"
+
+
+def test_no_bar_for_what_is_not_paid() -> None:
+    one = {t.name for t in operators_over_batch(STUDY).data}
+    two = {
+        t.name
+        for t in operators_over_batch(
+            load_study(SCENARIO.model_copy(update={"tensor_parallel": 2}))
+        ).data
+    }
+    assert two - one == {"All-reduce"}
+
+
+def test_cost_lines() -> None:
+    figure = cost_over_batch(STUDY, SCENARIO)
+    plain, best = trace(figure, "Plain"), trace(figure, "Speculative")
+    price = SCENARIO.usd_per_hour or 0
+    dollars = price / 3600 * STUDY.plain_seconds / STUDY.batches * 1e6
+    np.testing.assert_allclose(plain.y, dollars)
+    rows = np.arange(len(BATCHES))
+    speed = STUDY.speedup[rows, STUDY.own, STUDY.best_gamma[:, STUDY.own]]
+    np.testing.assert_allclose(best.y, dollars / speed)
+    assert figure.layout.yaxis.type == "log"
+
+
+@pytest.mark.parametrize(
+    "make", [speedup_over_batch, gamma_heat, operators_over_batch], ids=lambda f: f.__name__
+)
+def test_axes_have_titles(make: Any) -> None:
+    figure = make(STUDY)
+    assert figure.layout.xaxis.title.text == "Batch: sequences decoded together"
+    assert figure.layout.yaxis.title.text
