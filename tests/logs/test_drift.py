@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -200,3 +203,44 @@ def test_rule_file_is_yaml_with_one_alert(engine: str) -> None:
         alert_rule(engine, below=1.0)
     with pytest.raises(InputError, match="engine"):
         alert_rule("none")
+
+
+ALERT_TEST = """\
+rule_files: [rule.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'vllm:spec_decode_num_drafts_total{{model_name="m"}}'
+        values: '0+100x240'
+      - series: 'vllm:spec_decode_num_accepted_tokens_total{{model_name="m"}}'
+        values: '0+180x120 21600+{after}x120'
+    alert_rule_test:
+      - eval_time: 110m
+        alertname: SpeculativeAcceptanceFell
+        exp_alerts: []
+      - eval_time: 230m
+        alertname: SpeculativeAcceptanceFell
+        exp_alerts: [{alerts}]
+"""
+
+
+@pytest.mark.parametrize("after", [100, 180])
+def test_prometheus_fires_it_when_acceptance_falls(tmp_path, after: int) -> None:
+    """2.8 tokens a step for two hours, then 2.0 (or as before): below 2.3 for 30 minutes."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool (Debian's prometheus) is not installed")
+    (tmp_path / "rule.yml").write_text(alert_rule("vllm", below=2.3))
+    fired = (
+        '{exp_labels: {severity: warning, model_name: m}, exp_annotations: {summary: "Tokens per '
+        'speculative step are below 2.3", description: "Now 2.00 (bonus token included). Check: '
+        "traffic moved, draft or target replaced, tokenizer or template changed, engine "
+        'upgraded."}}'
+    )
+    test = ALERT_TEST.format(after=after, alerts=fired if after == 100 else "")
+    (tmp_path / "test.yml").write_text(test)
+    done = subprocess.run(
+        [promtool, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
