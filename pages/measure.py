@@ -35,5 +35,4 @@ else:
         measure_results.show_answer(report, place)
     if place is not None:
         measure_results.show_results(report, place)
-    measure_results.show_checks(report)
 furniture.next_question("what_if", "Should I turn it on?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -206,6 +207,8 @@ class RunRow(_Record):
                 f"gap_counts must have one entry less than gap_edges_ms "
                 f"({len(self.gap_edges_ms)}), got {len(self.gap_counts)}"
             )
+        if any(low >= high for low, high in pairwise(self.gap_edges_ms)):
+            raise ValueError(f"gap_edges_ms must increase, got {self.gap_edges_ms}")
         return self
 
 

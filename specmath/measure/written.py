@@ -13,10 +13,11 @@ def whole_numbers(name: str, text: str) -> tuple[int, ...]:
     """'1-8' or '1,2,4' → whole numbers in order; InputError for anything else."""
     found: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()) or len(first + last) > 12:
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal()) or len(first + last) > 12:
             raise InputError(f"{name} must be whole numbers such as 1-8 or 1,2,4, got {text!r}")
-        start, stop = int(first), int(last or first)
+        start, stop = int(first), int(last)
         if stop - start > 1000:
             raise InputError(f"{name} must list at most 1000 numbers, got {text!r}")
         found.update(range(start, stop + 1))

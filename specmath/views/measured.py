@@ -10,7 +10,7 @@ import numpy as np
 
 from specmath.measure.report import AcceptanceRow, Comparison, Interval, Report, RunRow
 from specmath.sheets.tables import Basis, Column, Table
-from specmath.wording import count, faster, ratio, significant
+from specmath.wording import change, count, faster, ratio, significant
 
 __all__ = [
     "PREDICTIONS",
@@ -21,7 +21,7 @@ __all__ = [
     "comparison_of",
     "comparison_table",
     "cost_table",
-    "error_table",
+    "error_rows",
     "headline",
     "median_errors",
     "places",
@@ -140,34 +140,26 @@ def _column(name: str, label: str, unit: str, definition: str, values: Sequence[
     return Column(name, label, unit, definition, tuple(values), formulas, format, basis)
 
 
-def error_table(report: Report, place: Place) -> Table:
-    """Measured speedup over γ with its interval, the predictions and how far they are off."""
-    rows = comparison_of(report, place)
-    between = [run.speedup if (run := run_of(report, place, r.gamma)) else None for r in rows]
-    intervals = ["" if b is None else f"{b.low:.2f} to {b.high:.2f}" for b in between]
-    return Table(
-        "Predicted beside measured",
-        "measured_errors",
-        (
-            _gamma(rows),
-            _speedup(rows),
-            _column("interval", "95%", "", "Prompts taken as independent", intervals, ""),
-            *(
-                column
-                for name, label in SHORT.items()
-                for column in _predicted_and_error(rows, name, label)
-            ),
-        ),
-    )
+def error_rows(report: Report, place: Place) -> list[tuple[str, ...]]:
+    """Per γ: γ, the measured speedup with its interval, each of `PREDICTIONS` with its error."""
+    found = []
+    for row in comparison_of(report, place):
+        run = run_of(report, place, row.gamma)
+        between = None if run is None else run.speedup
+        interval = "" if between is None else f" ({between.low:.2f} to {between.high:.2f})"
+        predicted = [getattr(row, f"{name}_speedup") for name in PREDICTIONS]
+        cells = [f"{value:.2f}× ({change(value, row.speedup)})" for value in predicted]
+        found.append((f"{row.gamma}", f"{row.speedup:.2f}×{interval}", *cells))
+    return found
 
 
 def comparison_table(rows: Sequence[Comparison]) -> Table:
-    """Everything of `error_table`, with tokens per step and costs; rows not empty."""
+    """Predicted beside measured with tokens per step, costs and z; rows not empty."""
     return Table(
         "Predicted beside measured, with tokens per step and costs",
         "measured",
         (
-            _gamma(rows),
+            _column("gamma", "γ", "", "Drafted tokens a step", [r.gamma for r in rows], "0"),
             _column("tokens_per_step", "τ run", "", "Tokens per step of the run, bonus included",
                     [r.tokens_per_step for r in rows], "0.00"),
             _column("replay_tokens_per_step", "τ replay", "", "Expected on plain decoding's texts",
@@ -178,7 +170,8 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
                     [r.verify_cost for r in rows], "0.00"),
             _column("draft_cost", "d", "plain steps", "Drafting in the loop itself",
                     [r.draft_cost for r in rows], "0.00"),
-            _speedup(rows),
+            _column("speedup", "Measured", "", "Tokens a second against plain decoding",
+                    [r.speedup for r in rows], '0.00"×"'),
             *(
                 column
                 for name, label in SHORT.items()
@@ -188,15 +181,6 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
                     [r.z for r in rows], "0.0"),
         ),
     )  # fmt: skip
-
-
-def _gamma(rows: Sequence[Comparison]) -> Column:
-    return _column("gamma", "γ", "", "Drafted tokens a step", [r.gamma for r in rows], "0")
-
-
-def _speedup(rows: Sequence[Comparison]) -> Column:
-    what = "Tokens a second against plain decoding of the same prompts"
-    return _column("speedup", "Measured", "", what, [r.speedup for r in rows], '0.00"×"')
 
 
 def _predicted_and_error(rows: Sequence[Comparison], name: str, label: str) -> tuple[Column, ...]:

@@ -1,0 +1,148 @@
+"""Measure on the built-in pair, take it into the calculator, change γ; cancel; open a report."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from driver import Visitor, is_said, until
+from playwright.sync_api import FilePayload, expect
+
+from specmath.measure.report import Report, read_report
+from specmath.measure.to_scenario import to_scenario
+from specmath.scenario.files import revised
+from specmath.views.measured import Place, acceptance_of, comparison_of, headline, run_of
+
+pytestmark = pytest.mark.browser
+
+SLOW = 90e3
+"""Milliseconds to wait for a measurement on a busy machine."""
+
+
+def ask(visitor: Visitor, **values: str) -> None:
+    """Type the settings and press Measure."""
+    for label, value in values.items():
+        box = visitor.page.get_by_label(label.replace("_", " "), exact=True)
+        box.fill(value)
+        box.press("Enter")
+        visitor.settle()
+    visitor.page.get_by_role("button", name="Measure", exact=True).click()
+
+
+def results(visitor: Visitor) -> Report:
+    """Wait for the results; the report behind them, as its download gives it."""
+    button = visitor.page.get_by_role("button", name="JSON", exact=True)
+    button.wait_for(timeout=SLOW)
+    visitor.arrived("measure")
+    name, content = visitor.download(button)
+    assert name.startswith("specmath-measured-")
+    return read_report(content.decode("utf-8"))
+
+
+def choose_file(visitor: Visitor, label: str, name: str, content: bytes) -> None:
+    box = visitor.page.get_by_test_id("stFileUploader").filter(has_text=label)
+    payload: FilePayload = {"name": name, "mimeType": "application/json", "buffer": content}
+    box.locator("input[type=file]").set_input_files(payload)
+
+
+def test_measure_then_calculator_then_gamma(first_visitor: Visitor) -> None:
+    """On a fresh server, by a link to the page: the first thing that a newcomer may do."""
+    visitor, page = first_visitor, first_visitor.page
+    visitor.open("measure")
+    visitor.says("Try the built-in pair first")
+    ask(visitor, Temperatures="1", γ="1-4", Prompts_used="4", Tokens_a_text="32")
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    # It goes on while another page is read.
+    visitor.go_to("cost")
+    visitor.go_to("measure")
+    report = results(visitor)
+    assert report.status == "complete"
+
+    place = Place("all", 1.0)
+    row, rows = acceptance_of(report, place), comparison_of(report, place)
+    outcome, _ = headline(report, place)
+    visitor.says(outcome)
+    expect(page.get_by_text(report.machine.processor)).to_be_visible()
+    speedup, alphas, survival, gaps = visitor.figures()
+    assert speedup["Measured, 95%"] == {"x": [1, 2, 3, 4], "y": [each.speedup for each in rows]}
+    assert row.alpha.value in alphas["T=1, 95%"]["x"]
+    run = run_of(report, place, 4)
+    assert run is not None
+    assert survival["Measured, 95%"]["y"] == [each.value for each in run.survival]
+    assert sum(gaps["Plain decoding"]["y"]) == pytest.approx(1, abs=0.06)
+    assert f"{rows[0].speedup:.2f}×" in visitor.table("Run")["1"][0]
+
+    page.get_by_role("button", name="Use in the calculator").click()
+    visitor.arrived("what_if")
+    wanted = to_scenario(report, temperature=1.0)
+    is_said(visitor, wanted)
+    rates = page.get_by_role("textbox", name="Rates by position")
+    assert [float(rate) for rate in rates.input_value().split(",")] == pytest.approx(wanted.rates)
+    before = visitor.prediction()
+    visitor.type_number("Drafted γ, typed", "1")
+    is_said(visitor, revised(wanted, {"gamma": 1}))
+    after = visitor.prediction()
+    if wanted.gamma != 1:
+        assert after.tokens_per_step < before.tokens_per_step
+    assert after.tokens_per_step == pytest.approx(1 + wanted.rates[0])
+
+    # The measurement is still there, and its own file opens again.
+    visitor.go_to("measure")
+    visitor.says(outcome)
+
+
+def test_cancel_keeps_and_marks_what_is_done(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("measure")
+    ask(visitor, Temperatures="0,0.5,1", γ="1-4", Prompts_used="4", Tokens_a_text="48")
+    progress = page.get_by_test_id("stProgress")
+    progress.get_by_text("T=0: prompt 3").or_(progress.get_by_text("scoring")).first.wait_for(
+        timeout=SLOW
+    )
+    page.get_by_role("button", name="Cancel").click()
+    report = results(visitor)
+    assert report.status == "partial"
+    visitor.says("Partial: stopped half-way at the user's request")
+    assert report.acceptance
+    assert {row.temperature for row in report.acceptance} < {0.0, 0.5, 1.0}
+    assert len(visitor.figures()) >= 2
+
+
+def test_a_damaged_report_gives_one_message_and_changes_nothing(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.open("measure")
+    ask(visitor, Temperatures="0", γ="1,2", Prompts_used="4", Tokens_a_text="8")
+    report = results(visitor)
+    outcome, _ = headline(report, Place("all", 0.0))
+    visitor.unfold("What to measure")
+    data = report.model_dump(mode="json")
+    data["acceptance"][0]["alpha"]["value"] = 7
+    for name, content, said in (
+        ("hurt.json", json.dumps(data).encode(), "damaged report"),
+        ("old.json", b'{"schema_version": "0"}', "another version of specmath"),
+        ("cut.json", json.dumps(data).encode()[:500], "not a JSON report"),
+    ):
+        choose_file(visitor, "Open an earlier report", name, content)
+        visitor.says(said)
+        visitor.settle()
+        found = [message for message in visitor.messages() if name in message]
+        assert len(found) == 1
+        visitor.says(outcome)
+    later = report.model_copy(update={"created": "2031-05-06T07:08:09+00:00"})
+    choose_file(visitor, "Open an earlier report", "own.json", later.model_dump_json().encode())
+    expect(page.get_by_text("2031-05-06")).to_be_visible()
+    assert not any(".json" in message for message in visitor.messages())
+
+
+def test_a_first_measurement_shows_time_left_and_ends(visitor: Visitor) -> None:
+    """With nothing set: what the page promises to take less than a minute on a quiet machine."""
+    visitor.open("measure")
+    begun = time.monotonic()
+    ask(visitor)
+    expect(visitor.page.get_by_test_id("stProgress")).to_contain_text("left", timeout=SLOW)
+    report = results(visitor)
+    print(f"first measurement: {report.seconds:.1f} s, {time.monotonic() - begun:.1f} s in all")
+    segments = {row.segment for row in report.acceptance}
+    assert segments == {"all", "prose", "code", "json", "grounded"}
+    until(lambda: len(visitor.figures()) == 4)
