@@ -15,6 +15,7 @@ from specmath.scenario.forms import (
     ACCEPTANCE_FORMS,
     COMPUTED_FROM_HARDWARE,
     DRAFT_FORMS,
+    HALVES,
     MEASURED_AT,
     SERVED_ONLY,
 )
@@ -146,9 +147,13 @@ def read_link(page: str) -> list[str]:
     loaded, notices = from_link(given)
     try:
         adopt(loaded)
-    except InputError as error:
-        notices.append(f"{error}; the example is shown instead")
-        adopt(EXAMPLE)
+    except InputError as error:  # a config or a GPU with which nothing can be computed
+        notices.append(f"{error}; the example's draft cost is used instead")
+        rest = {n: v for n, v in given.items() if n not in HALVES["draft cost"]}
+        try:
+            adopt(from_link(rest)[0])
+        except InputError:
+            adopt(EXAMPLE)
     return notices
 
 
