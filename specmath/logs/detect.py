@@ -173,9 +173,11 @@ class _Run:
             return f"no speculation to read: {said}"
         names = ", ".join(sorted({engine.name for engine in ENGINES}))
         hint = " (it looks binary)" if self.binary else ""
+        named = any(source.is_name for source in sources)
+        file = ". This is a name, not a log: open the file (in Python, pass its Path)"
         return (
             f"no speculation found{hint}: no line is in the telemetry format of {names}. "
-            f"It starts {start_of(self.start)}. Text is read as a log; to read a file pass its Path"
+            f"It starts {start_of(self.start)}{file if named else ''}"
         )
 
 

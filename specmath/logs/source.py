@@ -45,6 +45,11 @@ class Source:
         if isinstance(content, Path):
             self.name = content.name
 
+    @property
+    def is_name(self) -> bool:
+        """Whether pasted text is one word, as a file's name is."""
+        return isinstance(self._content, str) and len(self._content.split()) == 1
+
     def place(self, line: int) -> Place:
         """The place of line number `line`, counted from 1."""
         return Place(self.name, self.order, line)

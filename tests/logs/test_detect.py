@@ -133,7 +133,7 @@ def test_gzip_bomb(monkeypatch):
         (b"\x28\xb5\x2f\xfd....", "zstd-compressed"),
         (b"PK\x03\x04....", "zip-compressed"),
         (gzip.compress(b"")[:12], "cut off or damaged|empty"),
-        ("server.log", "to read a file pass its Path"),
+        ("server.log", "pass its Path"),
         ("{" * 100_000, "no speculation found"),
         ("[" * 100_000, "no speculation found"),
         ([], "no log given"),
