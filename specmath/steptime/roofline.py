@@ -99,13 +99,21 @@ _NATIVE = ("fp8", "int8", "fp4")
 _KV_DTYPES = ("bf16", "fp16", "fp8", "int8")
 
 
+def _require(gpu: Gpu, dtype: str, name: str) -> None:
+    """InputError, naming the argument, where the GPU does not compute in that format."""
+    try:
+        gpu.peak(dtype)
+    except InputError as error:
+        raise InputError(str(error).replace("dtype", name, 1)) from error
+
+
 def _machine(
     model: Model, gpu: str | Gpu, weight_dtype: str | None, kv_dtype: str, own: OwnCoefficients
 ) -> _Machine:
     record = hardware.find(gpu)
     quantisation = model.quantised_as(weight_dtype)
     if quantisation is not None and quantisation.dtype in ("fp8", "int8"):
-        record.peak(quantisation.dtype)  # refuses what the GPU cannot multiply in
+        _require(record, quantisation.dtype, "weight_dtype")
     plain = weight_dtype if quantisation is None else None
     plain_name = dtype_name(plain or model.base_dtype, "weight_dtype")
     if plain_name not in ("bf16", "fp16"):
@@ -116,7 +124,7 @@ def _machine(
     if cache not in _KV_DTYPES:
         raise InputError(f"kv_dtype must be one of {', '.join(_KV_DTYPES)}, got {kv_dtype!r}")
     if cache == "fp8":
-        record.peak("fp8")
+        _require(record, "fp8", "kv_dtype")
     return _Machine(
         gpu=record,
         bf16=own.get("bf16") or coefficients_for(record.name, "bf16"),
