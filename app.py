@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.ui.frame import frame
+from pages.ui.furniture import verbatim
 from pages.ui.navigation import page_of, sections
 from pages.ui.scenario_bar import pending_fault, scenario_bar, sidebar
 from pages.ui.state import read_link, rebuild, write_link
@@ -17,7 +18,7 @@ with frame():
     notices = read_link(page.stem)
     st.header(page.question, anchor=False)
     for notice in notices:
-        st.warning(notice, icon=":material/link_off:")
+        st.warning(verbatim(notice), icon=":material/link_off:")
     pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()

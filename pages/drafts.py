@@ -18,7 +18,7 @@ from specmath.views import drafts_table  # noqa: E402
 candidates = edited_candidates()
 limit = scenario().max_gamma
 outcomes = evaluate(candidates, limit)
-st.info(furniture.safe(rank_drafts(outcomes)), icon=":material/compare:")
+st.info(furniture.verbatim(rank_drafts(outcomes)), icon=":material/compare:")
 
 furniture.plain_table(drafts_table(outcomes))
 st.caption(

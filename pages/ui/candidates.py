@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.furniture import downloads, plain_table
+from pages.ui.furniture import downloads, plain_table, verbatim
 from pages.ui.state import adopt, prediction, scenario
 from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
@@ -42,7 +42,7 @@ def edited_candidates() -> tuple[Candidate, ...]:
         rows = tuple(_candidate(row) for row in edited.to_dict("records"))
         evaluate(rows)
     except InputError as error:
-        st.error(f"{error}. Below is still the last valid table.")
+        st.error(f"{verbatim(str(error))}. Below is still the last valid table.")
         return st.session_state.get("last_candidates", published_t5())
     st.session_state["last_candidates"] = rows
     return rows
@@ -110,7 +110,7 @@ def show_tree() -> None:
     try:
         st.markdown(tree_answer(scenario(), read_branch(text)).sentence())
     except InputError as error:
-        st.error(f"{error}.")
+        st.error(f"{verbatim(str(error))}.")
     st.caption(
         "Computed: the best tree of each size (Sequoia, arXiv 2402.12374), one drafting pass a "
         "level at that level's width, verification of all its nodes."

@@ -11,12 +11,15 @@ import streamlit as st
 from pages.ui.state import scenario, touched
 from specmath.predict import Estimate, Prediction
 from specmath.sheets.downloads import KINDS, file_bytes
-from specmath.sheets.tables import Table
+from specmath.sheets.tables import Cell, Table
 from specmath.sheets.tables import shown as cell_text
 from specmath.verdict import Verdict
 from specmath.wording import change, faster, ms, ratio, usd
 
-NBSP = "\u00a0"
+NBSP, HYPHEN = "\u00a0", "\u2011"
+"""A blank and a hyphen at which no line breaks."""
+
+UNSAFE = "\\`*_[]<>#|!~$:"
 
 ICONS = {
     "use": ":material/check_circle:",
@@ -35,6 +38,12 @@ MIMES = {
 def safe(text: str) -> str:
     """Text for markdown: a dollar sign is money, not mathematics."""
     return text.replace("$", r"\$")
+
+
+def verbatim(text: str) -> str:
+    """Somebody's own text (a name, a log, a link) for markdown: nothing in it is markup, a link
+    or an image, which would be fetched from wherever it says."""
+    return "".join(f"\\{c}" if c in UNSAFE else c for c in " ".join(text.split()))
 
 
 @contextmanager
@@ -152,15 +161,20 @@ def table(shown: Table) -> None:
 
 def plain_table(shown: Table) -> None:
     """A short table as text, in the number formats of its columns."""
-    heads = [f"{c.label} ({c.unit})" if c.unit else c.label for c in shown.columns]
+    heads = [safe(f"{c.label} ({c.unit})" if c.unit else c.label) for c in shown.columns]
     aligned = ["---|" if isinstance(c.values[0], str) else "---:|" for c in shown.columns]
     lines = [f"| {' | '.join(heads)} |", "|" + "".join(aligned)]
     for row in range(len(shown)):
-        cells = (
-            (cell_text(c.values[row], c.format) or "none").replace(" ", NBSP) for c in shown.columns
-        )
+        cells = (_unbroken(c.values[row], c.format) for c in shown.columns)
         lines.append(f"| {' | '.join(cells)} |")
-    st.markdown(safe("\n".join(lines)))
+    st.markdown("\n".join(lines))
+
+
+def _unbroken(value: Cell, number_format: str) -> str:
+    text = cell_text(value, number_format) or "none"
+    if isinstance(value, str):
+        text = verbatim(text).replace("-", HYPHEN)
+    return text.replace(" ", NBSP)
 
 
 def downloads(shown: Table) -> None:

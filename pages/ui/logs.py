@@ -7,7 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 import specmath
-from pages.ui.furniture import NBSP, chart, safe, table
+from pages.ui.furniture import NBSP, chart, safe, table, verbatim
 from pages.ui.guidance import MARKS
 from pages.ui.state import adopt, is_example, prediction, scenario
 from specmath.charts.logs import survival_chart, windows_chart
@@ -22,13 +22,7 @@ from specmath.wording import significant
 
 EXAMPLE = Path(specmath.__file__).parent / "data" / "example_vllm.log"
 STATE_MARKS = MARKS | {"info": ":blue[:material/info:]"}
-UNSAFE = "\\`*_[]<>#|!~$:"
 LONGEST_PASTE = 1_000_000
-
-
-def verbatim(text: str) -> str:
-    """Text out of somebody's log for markdown: nothing in it is markup, a link or an image."""
-    return "".join(f"\\{c}" if c in UNSAFE else c for c in " ".join(text.split()))
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.ui.furniture import drawer
+from pages.ui.furniture import drawer, verbatim
 from pages.ui.hardware import hardware_row, served_caption, verify_caption
 from pages.ui.state import (
     LONGEST_LINK,
@@ -43,7 +43,9 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
         if raw()["draft_form"] == "hardware":
             hardware_row()
         for fault in faults:
-            st.error(f"{fault}. The numbers below are still those of the last valid scenario.")
+            st.error(
+                f"{verbatim(fault)}. The numbers below are still those of the last valid scenario."
+            )
 
 
 def _measured_number() -> None:
@@ -203,4 +205,4 @@ def pending_fault() -> None:
     """Show what a callback or an upload had to refuse, once."""
     fault = st.session_state.pop("fault", None)
     if fault:
-        st.error(f"{fault}. The page keeps its state.")
+        st.error(f"{verbatim(fault)}. The page keeps its state.")

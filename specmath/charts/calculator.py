@@ -78,6 +78,8 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
             "mode": "lines",
             "line": {"color": INK, "width": 2},
             "hoverinfo": "skip",
+            # Black on the heat map, it could not be seen in a dark legend; the caption names it.
+            "showlegend": False,
         },
         mark_of(prediction.scenario.gamma, prediction.alpha, "Yours", INK, "diamond"),
     ]

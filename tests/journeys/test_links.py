@@ -84,6 +84,11 @@ def test_absurd_links_are_reported_and_the_rest_is_kept(visitor: Visitor) -> Non
         visitor.says(message)
     assert visitor.box(GAMMA).input_value() == "3"
     assert visitor.scenario().c == 0.1
+    # What a link says is shown as written: nothing in it is fetched, which `visitor` checks.
+    image = "![x](http://192.0.2.1/x.png)"
+    visitor.open("what_if", gamma="3", alpha=image, **{image: "1"})
+    visitor.says(f"got {image}")
+    visitor.says(f"unknown field {image}")
     # A page that never was: Streamlit says so and shows the first page.
     visitor.page.goto(f"{visitor.address}/nowhere?gamma=3&alpha=0.5&c=0.1")
     visitor.arrived("what_if")
