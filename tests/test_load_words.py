@@ -13,6 +13,7 @@ from specmath.scenario import Scenario
 from specmath.scenario.convert import EXAMPLE_PAIR
 from specmath.serving.study import LoadStudy, load_study
 from specmath.serving.words import (
+    PARTS,
     cheapest_sentence,
     context_sentence,
     load_sentence,
@@ -80,7 +81,8 @@ def test_the_roof_is_where_the_bars_cross() -> None:
     assert f"from batch {first:,}." in said
     assert f"The KV cache does from batch {cached}." in said
     largest = max(parts, key=lambda name: parts[name][-1])
-    assert said.endswith(f"At batch 512 the largest part is {largest}.")
+    assert said.endswith(f"At batch 512 the largest part is {PARTS[largest]}.")
+    assert PARTS.keys() == parts.keys()
     # With one drafted token and hardly any context, the same rule.
     one = study(gamma=1, context_tokens=64)
     over = one.speculative_operators["arithmetic"] > one.speculative_operators["weights"]

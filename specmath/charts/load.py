@@ -80,7 +80,7 @@ def gamma_heat(study: LoadStudy) -> go.Figure:
         "colorscale": [[0, "#f3f4f6"], [1, SPECULATION]],
         "zmin": 0,
         "zmax": max(4, int(best.max())),
-        "colorbar": {"title": {"text": "Best γ"}},
+        "showscale": False,  # the number stands in each cell
         "hovertemplate": "batch %{x}, context %{y}: γ=%{z}<extra></extra>",
     }
     axes: dict[str, Any] = {"xaxis": BATCH_AXIS}

@@ -16,6 +16,20 @@ __all__ = [
 ]
 
 
+PARTS = {
+    "weights": "reading weights",
+    "kv": "reading the KV cache",
+    "arithmetic": "arithmetic",
+    "elementwise": "norms and activations",
+    "launch": "kernel launches",
+    "communication": "all-reduces",
+    "sampling": "sampling",
+    "host": "host work",
+    "drafting": "drafting",
+    "overhead": "the overhead of speculation",
+}
+
+
 def load_sentence(study: LoadStudy) -> str:
     """Up to which batch the γ pays, and how the best γ falls."""
     speeds, batches, own = study.at_gamma[:, study.own], study.batches, study.own
@@ -73,7 +87,7 @@ def roof_sentence(study: LoadStudy) -> str:
         arithmetic = f"What arithmetic adds outweighs the reading of weights from batch {first:,}."
     cached = np.flatnonzero(cache > read)
     kv = f" The KV cache does from batch {study.batches[cached[0]]:,}." if cached.size else ""
-    return f"{arithmetic}{kv} At batch {study.batches[-1]:,} the largest part is {top}."
+    return f"{arithmetic}{kv} At batch {study.batches[-1]:,} the largest part is {PARTS[top]}."
 
 
 def memory_sentence(study: LoadStudy) -> str:
