@@ -45,7 +45,8 @@ def forget(name: str) -> None:
 def kept(name: str, default: Any, widget: Callable[..., Any], *given: Any, **more: Any) -> Any:
     """A widget that keeps its value when the page is left and entered again."""
     key = f"measure_{name}"
-    st.session_state[key] = kept_value(name, default)
+    if key not in st.session_state:  # to set it again would undo what is being typed
+        st.session_state[key] = kept_value(name, default)
     st.session_state["measure_choices"][name] = widget(*given, key=key, **more)
     return st.session_state["measure_choices"][name]
 

@@ -28,7 +28,9 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
     """Draw the inputs and say what is wrong with any of them."""
     mark = " :orange-badge[Example: replace these values]" if is_example() else ""
     expanded = not collapsed
-    with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key="bar"):
+    # A key for each: one that was drawn closed on an evidence page would stay closed on the next.
+    key = "bar" if expanded else "bar_closed"
+    with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key=key):
         acceptance, gamma, draft, verification = st.columns(4, gap="medium")
         with acceptance:
             choice("acceptance_form")
