@@ -38,7 +38,9 @@ def paste_config(visitor: Visitor, whose: str, text: str) -> None:
 def check_page(visitor: Visitor, scenario: Scenario) -> None:
     """The cliff, the heat map, the operators, the words and the schedule are the library's."""
     study = load_study(scenario)
-    lines, _, bars = visitor.figures()[:3]
+    figures = visitor.figures()
+    assert len(figures) == 3
+    lines, _, bars = figures
     batches = [str(b) for b in study.batches]
     for i, context in enumerate(study.contexts):
         (name,) = [n for n in lines if n and n.startswith(f"Context {context // 1024}k")]
