@@ -254,8 +254,9 @@ def _said(load: Load) -> str:
     help='Texts as {"prompt": …, "response": …} a line; a missing response is written by TARGET.',
 )  # fmt: skip
 @click.option(
-    "--mode", type=click.Choice(["greedy", "sampled"]), default="greedy", show_default=True,
-    help="Text of temperature 0, or of temperature 1 without top-p.",
+    "--mode", type=click.Choice(["greedy", "sampled", "argmax"]), default="greedy",
+    show_default=True, help="greedy: text of temperature 0. sampled: of temperature 1 without "
+    "top-p, the draft sampled too. argmax: the same text, the draft greedy (llama.cpp).",
 )  # fmt: skip
 @click.option("--max-tokens", type=int, default=128, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)

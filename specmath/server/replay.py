@@ -1,10 +1,12 @@
 """Replay through two scoring endpoints: what speculation would give on text already written.
 
-    sampled, T=1:  a_t = min(1, q(x_t)/p(x_t))        greedy:  a_t = 1 if x_t is the draft's argmax
+    sampled   a_t = min(1, q(x_t)/p(x_t))             text of T=1, draft sampled
+    argmax    a_t = 1 if x_t is the draft's argmax    text of T=1, draft greedy (llama.cpp)
+    greedy    a_t = 1 if x_t is the draft's argmax    text of T=0
 
-x_t are the tokens that the *target* wrote: at T=1 without top-p for the first, at T=0 for the
-second; on text of another model the result means nothing. Both servers must cut the text into the
-same tokens. Scoring runs at the scale of whatever serves the models; nothing is switched on.
+x_t are the tokens that the *target* wrote, at T=1 without top-p or at T=0; on text of another model
+the result means nothing. Both servers must cut the text into the same tokens. Scoring runs at the
+scale of whatever serves the models; nothing is switched on.
 """
 
 from __future__ import annotations
@@ -24,32 +26,39 @@ from specmath.server.scoring import Scored, generate, score
 
 __all__ = ["Replayed", "accepted_probabilities", "replay_servers"]
 
-Mode = Literal["greedy", "sampled"]
+Mode = Literal["greedy", "sampled", "argmax"]
 
 
 @dataclass(frozen=True)
 class Replayed:
     """α with its interval, and the acceptance over γ; `own_share` is the share of tokens that are
-    the target's own argmax: near 1 for text it wrote greedily."""
+    the target's own argmax: near 1 for text it wrote greedily. `unknown` counts the tokens of
+    which a server gave no probability: taken as not accepted."""
 
     mode: Mode
     alpha: AlphaEstimate
     acceptance: ReplayAcceptance
     own_share: float
+    unknown: int
     skipped: tuple[str, ...]
 
     def warnings(self) -> tuple[str, ...]:
         """What speaks against taking these numbers for the target's own text."""
         found = list(self.skipped)
+        if self.unknown:
+            found.append(
+                f"{self.unknown} tokens have no probability from one of the servers (not among "
+                "those it lists): they count as not accepted, so α is a lower bound"
+            )
         if self.mode == "greedy" and self.own_share < 0.98:
             found.append(
                 f"only {self.own_share:.1%} of the tokens are the target's own most probable one: "
                 "this text was not written by it at temperature 0, so greedy replay does not hold"
             )
-        if self.mode == "sampled" and self.own_share > 0.98:
+        if self.mode != "greedy" and self.own_share > 0.98:
             found.append(
                 f"{self.own_share:.1%} of the tokens are the target's most probable one: this text "
-                "looks greedy; sampled replay is for text sampled at temperature 1 without top-p"
+                "looks greedy; this replay is for text sampled at temperature 1 without top-p"
             )
         return tuple(found)
 
@@ -67,7 +76,7 @@ def accepted_probabilities(target: Scored, draft: Scored, mode: Mode) -> FloatAr
             f"target and draft cut the text into different tokens (from token {at + 1} on): "
             "with different tokenizers neither can draft for the other this way"
         )
-    if mode == "greedy":
+    if mode != "sampled":
         return draft.top.astype(float)
     with np.errstate(invalid="ignore"):
         ratio = np.exp(np.minimum(draft.logprob - target.logprob, 0.0))
@@ -88,8 +97,8 @@ async def replay_servers(
 ) -> Replayed:
     """Score (prompt, response) pairs with both servers and replay them for every γ.
 
-    A response of None is written by the target first: at temperature 0 for greedy, at 1 for
-    sampled, `max_tokens` long at most. Texts that the servers cut differently are left out and
+    A response of None is written by the target first, at the temperature of the mode,
+    `max_tokens` long at most. Texts that the servers cut differently are left out and
     named; InputError without texts, ServerError where none can be used.
     """
     if not texts:
@@ -97,6 +106,7 @@ async def replay_servers(
     probabilities: list[FloatArray] = []
     own: list[np.ndarray] = []
     skipped: list[str] = []
+    unknown = 0
     async with open_client(target_url) as target, open_client(draft_url) as draft:
         first = await identify(target, target_model)
         second = await identify(draft, draft_model)
@@ -104,13 +114,16 @@ async def replay_servers(
             try:
                 if response is None:
                     response = await generate(
-                        target, *first, prompt, temperature=float(mode == "sampled"),
+                        target, *first, prompt, temperature=float(mode != "greedy"),
                         max_tokens=max_tokens, seed=seed + number,
                     )  # fmt: skip
-                scored = await score(target, *first, prompt, response)
-                drafted = await score(draft, *second, prompt, response)
+                top = mode != "sampled"
+                scored = await score(target, *first, prompt, response, only_top=top)
+                drafted = await score(draft, *second, prompt, response, only_top=top)
                 probabilities.append(accepted_probabilities(scored, drafted, mode))
                 own.append(scored.top)
+                if not top:
+                    unknown += int(np.isnan(scored.logprob + drafted.logprob).sum())
             except ServerError as error:
                 if "cannot reach" in str(error):
                     raise
@@ -124,5 +137,6 @@ async def replay_servers(
         estimate_alpha(probabilities),
         ReplayAcceptance(probabilities),
         float(np.concatenate(own).mean()),
+        unknown,
         tuple(skipped),
     )

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Scored", "generate", "score"]
 
 COMPLETIONS = "/v1/completions"
-LISTED = 1000
-"""Tokens that llama.cpp lists for a position; an actual token below them has probability ~0."""
+LISTED = 4000
+"""Tokens that llama.cpp lists for a position; of an actual token below them nothing is known."""
 
 
 @dataclass(frozen=True)
 class Scored:
     """One text's tokens as this server cuts them, from the first after `prompt_tokens`.
 
-    logprob[t] of the actual token (nan where the server gave none: the first of all), whether it
-    was the most probable one, and the token as text or id, to compare two servers' cuts.
+    logprob[t] of the actual token (nan where the server gave none), whether it was the most
+    probable one, and the token as text or id, to compare two servers' cuts.
     """
 
     tokens: tuple[str, ...]
@@ -42,11 +42,15 @@ class Scored:
 
 
 async def score(
-    client: httpx.AsyncClient, engine: str, model: str, prompt: str, response: str
-) -> Scored:
-    """Score `response` after `prompt`, temperature 1. ServerError where the server cannot."""
+    client: httpx.AsyncClient, engine: str, model: str, prompt: str, response: str,
+    *, only_top: bool = False,
+) -> Scored:  # fmt: skip
+    """Score `response` after `prompt`, temperature 1. ServerError where the server cannot.
+
+    `only_top` asks no more than whether each token is the most probable, where that is cheaper.
+    """
     if engine == "llama.cpp":
-        return await _one_by_one(client, prompt, response)
+        return await _one_by_one(client, prompt, response, 1 if only_top else LISTED)
     body = {"model": model, "prompt": prompt + response, "max_tokens": 1, "temperature": 1.0}
     try:
         answer = await post(client, COMPLETIONS, body | {"echo": True, "logprobs": 1})
@@ -137,7 +141,9 @@ def _after(whole: list[Row], alone: list[Row]) -> Scored:
     return _scored([row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])
 
 
-async def _one_by_one(client: httpx.AsyncClient, prompt: str, response: str) -> Scored:
+async def _one_by_one(
+    client: httpx.AsyncClient, prompt: str, response: str, listed_tokens: int
+) -> Scored:
     before = await _tokenize(client, prompt)
     ids = await _tokenize(client, prompt + response)
     start = next(
@@ -148,7 +154,7 @@ async def _one_by_one(client: httpx.AsyncClient, prompt: str, response: str) -> 
     top: list[bool] = []
     for at in range(max(start, 1), len(ids)):
         answer = await post(client, "/completion", {
-            "prompt": ids[:at], "n_predict": 1, "n_probs": LISTED, "temperature": 1.0,
+            "prompt": ids[:at], "n_predict": 1, "n_probs": listed_tokens, "temperature": 1.0,
             "cache_prompt": True,
         })  # fmt: skip
         try:
@@ -157,7 +163,7 @@ async def _one_by_one(client: httpx.AsyncClient, prompt: str, response: str) -> 
         except (LookupError, TypeError, ValueError) as error:
             raise ServerError("/completion answered without completion_probabilities") from error
         tokens.append(str(ids[at]))
-        values.append(found.get(ids[at], -math.inf))
+        values.append(found.get(ids[at]))
         top.append(bool(found) and max(found, key=lambda i: found[i]) == ids[at])
     if not tokens:
         raise ServerError("the response holds no token beyond the prompt's")

@@ -163,3 +163,33 @@ def test_replay_foretells_what_the_server_then_does(tmp_path: Path) -> None:
         run(second, "The capital of France is", requests=1)
         (reading,) = read(metrics(second))
     assert reading.accepted == reading.drafted
+
+
+def test_above_temperature_0_a_greedy_draft_is_not_the_papers_alpha(tmp_path: Path) -> None:
+    """The model drafts for itself at T=1: p = q, so the paper's α is 1. llama.cpp's draft is
+    greedy, so what it accepts is how often a sample is the most probable token; replay of that
+    rule foretells it."""
+    whole = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    draft = ("--spec-type", "draft-simple", "-md", "SELF", "--spec-draft-n-max", "2")
+    prompts = ["Once upon a time", "The capital of France is", "My favourite food is"]
+    with llama(tmp_path / "draft.txt", *draft) as server:
+        plan = LoadPlan(
+            prompts, requests=6, max_tokens=48, chat=False, temperature=1.0, extra=whole
+        )
+        found = asyncio.run(run_load(server.address, plan))
+        texts = [(prompt, None) for prompt in prompts]
+        foretold = asyncio.run(
+            replay_servers(server.address, server.address, texts, "argmax", max_tokens=40)
+        )
+        papers = asyncio.run(
+            replay_servers(server.address, server.address, texts[:1], "sampled", max_tokens=12)
+        )
+    (reading,) = read([text for text in found.metrics if text is not None])
+    assert reading.alpha is not None
+    assert reading.alpha < 0.8
+    # About 250 and 120 correlated tokens: each α is known to 0.06 or so.
+    assert reading.alpha == pytest.approx(foretold.alpha.value, abs=0.2)
+    # A token beyond those that the server lists counts as not accepted, and is told.
+    known = papers.alpha.value * papers.alpha.tokens / (papers.alpha.tokens - papers.unknown)
+    assert known == pytest.approx(1.0, abs=0.02)
+    assert any("not the paper's α" in text for text in reading.warnings)

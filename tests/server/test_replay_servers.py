@@ -59,6 +59,14 @@ def test_greedy_replay_asks_whether_the_draft_would_have_said_it() -> None:
     assert any("was not written by it at temperature 0" in text for text in found.warnings())
 
 
+def test_a_greedy_draft_on_sampled_text() -> None:
+    """The same question as for greedy text, but the text need not be the target's argmax."""
+    found = run("argmax")
+    assert found.unknown == 0
+    assert [text.tolist() for text in found.acceptance.alphas] == [[1, 0, 1, 1], [0, 1]]
+    assert found.warnings() == ()
+
+
 def test_texts_cut_differently_are_refused() -> None:
     one = Scored(("a", "b"), np.array([-0.1, -0.1]), np.array([True, True]))
     other = Scored(("ab",), np.array([-0.1]), np.array([True]))
