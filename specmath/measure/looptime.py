@@ -1,9 +1,10 @@
 """Seconds of drafting and of verifying as the generation loop really does them, for every γ.
 
-A text is walked token by token. At each place every γ drafts and verifies once, then is put back,
-and one plain step is taken: so all γ meet the same text, and a slow spell of the machine hits all.
-What a step spends beyond its forwards (draws, look-ups, rejection) is in here; a cold draft cache
-after a fully accepted draft, one token longer to read, is not.
+A text already written is walked with each γ in turn: draft, verify, then move on by the drafted
+tokens that the text confirms and one more, as the replay does. Plain decoding walks it as well, so
+that a slow spell of the machine hits all. What a step spends beyond its forwards (draws, look-ups,
+rejection, a draft cache that lags behind) is in these seconds. Each γ has a stretch of its own:
+a plain step right after a wide one is slower than among its like.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ __all__ = ["LoopTimes", "merged", "time_loop"]
 
 @dataclass(frozen=True)
 class LoopTimes:
-    """Seconds at each place of the walk: `plain` (places,), `drafting` and `verifying` by γ."""
+    """Seconds of each step of the walks: `plain`, and `drafting` and `verifying` by γ."""
 
     plain: FloatArray
     drafting: dict[int, FloatArray]
     verifying: dict[int, FloatArray]
 
     def verify_cost(self, gamma: int) -> float:
-        """v(γ) in plain steps: means without the slowest tenth, as γ's text differs by place."""
+        """v(γ) in plain steps, means over the steps."""
         return _typical(self.verifying[gamma]) / _typical(self.plain)
 
     def draft_cost(self, gamma: int) -> float:
@@ -50,9 +51,8 @@ def merged(parts: Sequence[LoopTimes]) -> LoopTimes:
 
 
 def _typical(seconds: FloatArray) -> float:
-    """Mean without the slowest tenth: those are other programs' time slices."""
-    kept = np.sort(seconds)[: max(1, int(np.ceil(0.9 * seconds.size)))]
-    return float(kept.mean())
+    """Mean, with anything beyond four medians cut to that: other programs' time slices."""
+    return float(np.minimum(seconds, 4.0 * np.median(seconds)).mean())
 
 
 def time_loop(
@@ -63,67 +63,60 @@ def time_loop(
     gammas: Sequence[int],
     sampling: Sampling,
     places: int,
-) -> LoopTimes:
-    """Walk (prompt, output) texts until `places` places were timed or the texts end.
+) -> LoopTimes | None:
+    """Walk (prompt, output) texts until about `places` steps of each γ were timed.
 
-    Places are shared among the texts. InputError without texts or γ ≥ 1.
+    Steps are shared among the texts, the first of each walk warms up and is left out. None where
+    the texts are too short for two steps of each γ. InputError without texts or without γ ≥ 1.
     """
     gammas = sorted({int(g) for g in whole("gamma", list(gammas), 1)})
     if not texts or not gammas:
         raise InputError("timing the loop needs at least one text and one gamma")
-    plain: list[float] = []
-    drafting: dict[int, list[float]] = {gamma: [] for gamma in gammas}
-    verifying: dict[int, list[float]] = {gamma: [] for gamma in gammas}
     each = -(-int(whole("places", places, 1)) // len(texts))
+    spent: dict[int, list[tuple[float, float]]] = {gamma: [] for gamma in (0, *gammas)}
     for prompt, output in texts:
-        walk = _Walk(target, draft, prompt, sampling, gammas)
-        for token in output[: each + 1]:  # the first place warms caches up
-            for gamma in gammas:
-                spent = walk.step(gamma)
-                if len(walk.tokens) > len(prompt):
-                    drafting[gamma].append(spent[0])
-                    verifying[gamma].append(spent[1])
-            spent = walk.step(0)
-            if len(walk.tokens) > len(prompt):
-                plain.append(spent[1])
-            walk.move(token)
-    if not plain:
-        raise InputError("the texts are too short to time: each needs at least two tokens")
+        for gamma, found in spent.items():
+            found += _walk(target, draft, prompt, output, gamma, sampling, each + 1)[1:]
+    if not all(spent.values()):
+        return None
+    seconds = {gamma: np.array(found) for gamma, found in spent.items()}
     return LoopTimes(
-        np.array(plain),
-        {gamma: np.array(found) for gamma, found in drafting.items()},
-        {gamma: np.array(found) for gamma, found in verifying.items()},
+        seconds[0].sum(axis=1),
+        {gamma: seconds[gamma][:, 0] for gamma in gammas},
+        {gamma: seconds[gamma][:, 1] for gamma in gammas},
     )
 
 
-class _Walk:
-    def __init__(
-        self, target: LanguageModel, draft: Draft, prompt: Sequence[int], sampling: Sampling,
-        gammas: Sequence[int],
-    ) -> None:  # fmt: skip
-        self.target, self.sampling = target, sampling
-        self.tokens = list(prompt)
-        self.cache = target.new_cache()
-        if len(prompt) > 1:
-            target.read(np.array([list(prompt[:-1])]), self.cache)
-        self.sessions = {gamma: draft.session() for gamma in gammas}
-        self.rng = np.random.default_rng(0)
-
-    def step(self, gamma: int) -> tuple[float, float]:
-        """Seconds of drafting and of verifying; the cache is as before afterwards."""
+def _walk(
+    target: LanguageModel, draft: Draft, prompt: Sequence[int], output: Sequence[int], gamma: int,
+    sampling: Sampling, steps: int,
+) -> list[tuple[float, float]]:  # fmt: skip
+    """(drafting, verifying) seconds of up to `steps` steps along the text."""
+    cache, session = target.new_cache(), draft.session()
+    rng = np.random.default_rng(0)
+    tokens, whole_text = list(prompt), [*prompt, *output]
+    if len(prompt) > 1:
+        target.read(np.array([tokens[:-1]]), cache)
+    spent: list[tuple[float, float]] = []
+    while len(tokens) < len(whole_text) and len(spent) < steps:
         begun = time.perf_counter()
         proposal = Proposal([])
         if gamma:
-            proposal = self.sessions[gamma].propose(self.tokens, gamma, self.sampling, self.rng)
+            room = min(gamma, len(whole_text) - len(tokens) - 1)
+            proposal = session.propose(tokens, room, sampling, rng)
         drafted = time.perf_counter()
-        fed = np.array([[self.tokens[-1], *proposal.tokens]])
-        new = verify(self.target.forward(fed, self.cache)[0], proposal, self.sampling, self.rng)
-        self.cache.truncate(min(self.cache.length, len(self.tokens) - 1 + len(new)))
-        done = time.perf_counter()
-        self.cache.truncate(len(self.tokens) - 1)
-        return drafted - begun, done - drafted
+        fed = np.array([[tokens[-1], *proposal.tokens]])
+        verify(target.forward(fed, cache)[0], proposal, sampling, rng)
+        moved = _confirmed(proposal.tokens, whole_text[len(tokens) :]) + 1
+        tokens = whole_text[: len(tokens) + moved]
+        cache.truncate(len(tokens) - 1)
+        spent.append((drafted - begun, time.perf_counter() - drafted))
+    return spent
 
-    def move(self, token: int) -> None:
-        """On to the next place, with the plain step's reading of the last token."""
-        self.target.read(np.array([self.tokens[-1:]]), self.cache)
-        self.tokens.append(int(token))
+
+def _confirmed(drafted: Sequence[int], text: Sequence[int]) -> int:
+    """How many drafted tokens the text has too, from its start."""
+    for count, (token, own) in enumerate(zip(drafted, text, strict=False)):
+        if token != own:
+            return count
+    return min(len(drafted), len(text) - 1)

@@ -264,11 +264,12 @@ class _Work:
         for name in names if texts.runs else []:
             members = parts[name][:TIMED_TEXTS]
             walked = [(texts.prompts[n], texts.plain[n].tokens) for n in members]
-            if max(len(output) for _, output in walked) > 1:
-                found[name] = time_loop(
-                    self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
-                    sampling=texts.sampling, places=self.plan.timing_rounds,
-                )  # fmt: skip
+            timed = time_loop(
+                self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
+                sampling=texts.sampling, places=self.plan.timing_rounds,
+            )  # fmt: skip
+            if timed is not None:
+                found[name] = timed
             share = 0.75 * (1 + len(texts.runs)) * len(texts.outputs) / len(names)
             self._tell(share, f"{texts.sampling}: timing the steps")
         if found:

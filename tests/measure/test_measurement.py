@@ -15,10 +15,14 @@ from specmath.checks import InputError
 from specmath.cli.measure import measure_command
 from specmath.measure.drafts import ModelDraft, NgramDraft, layer_skip
 from specmath.measure.llama import NumpyLlama, read_safetensors
+from specmath.measure.looptime import time_loop
 from specmath.measure.pairs import Pair, builtin_folder, builtin_pair, builtin_prompts, load_pair
 from specmath.measure.prompts import Prompt, read_prompts, spread
 from specmath.measure.report import read_report, report_csv, write_report
 from specmath.measure.run import Plan, measure
+from specmath.measure.sampling import Sampling
+from specmath.measure.score import replay_of
+from specmath.measure.speculate import generate
 from specmath.measure.timing import (
     StepTimes,
     TimedForward,
@@ -143,7 +147,7 @@ def test_stopping_keeps_what_is_done_and_marks_it(after: int) -> None:
 
 def test_a_keyboard_interrupt_keeps_what_is_done() -> None:
     def interrupt(share: float, what: str) -> None:
-        if share > 0.5:
+        if share > 0.75:
             raise KeyboardInterrupt
 
     found = measure(tiny(), PLAN, progress=interrupt)
@@ -289,6 +293,31 @@ def test_median_interval_covers() -> None:
     rng = np.random.default_rng(2)
     found = [median_interval(rng.exponential(size=15)) for _ in range(1000)]
     assert np.mean([f.low <= np.log(2) <= f.high for f in found]) > 0.94
+
+
+def test_loop_times_walk_the_text_as_the_replay_does() -> None:
+    """As many steps of each γ as the replay of the greedy text says, less the first of the walk."""
+    pair_ = builtin_pair()
+    tokens = pair_.tokenizer.encode(builtin_prompts()[0].text)
+    made = generate(
+        pair_.target, None, tokens, gamma=0, limit=30, sampling=Sampling(0),
+        rng=np.random.default_rng(0),
+    ).tokens  # fmt: skip
+    texts, gammas = [(tokens, made)], [1, 4]
+    found = time_loop(
+        pair_.target, pair_.draft, texts, gammas=gammas, sampling=Sampling(0), places=100
+    )
+    assert found is not None
+    steps = replay_of(pair_.target, pair_.draft, texts, Sampling(0), 4).steps(gammas).mean[0]
+    assert found.plain.size == 29
+    for gamma, expected in zip(gammas, steps, strict=True):
+        assert found.verifying[gamma].size == pytest.approx(expected - 1)
+        assert found.draft_cost(gamma) > 0
+    short = [(tokens, made[:1])]
+    assert (
+        time_loop(pair_.target, pair_.draft, short, gammas=[1], sampling=Sampling(0), places=9)
+        is None
+    )
 
 
 def test_timing_grid_and_calibration_rows() -> None:
