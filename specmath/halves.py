@@ -13,7 +13,7 @@ from specmath.checks import FloatArray, InputError
 from specmath.scenario import Scenario
 from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
 from specmath.serving import CoveredAcceptance
-from specmath.serving.of_scenario import served_of, step_time_error, tabulated
+from specmath.serving.of_scenario import served_of, step_cost_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "acceptance_of",
     "ends",
     "plain_seconds_of",
+    "spread_of",
     "step_cost_of",
     "unknowns",
 ]
@@ -98,8 +99,9 @@ def _served_cost(s: Scenario) -> TabulatedStepCost:
 
 
 def _served_ends(s: Scenario) -> list[StepCost]:
-    error = step_time_error(served_of(s))
-    return [_served_cost(s).scaled(factor) for factor in (1.0 - error, 1.0 + error)]
+    error, cost = step_cost_error(served_of(s)), _served_cost(s)
+    cheap, dear = 1.0 - error.verify, 1.0 + error.verify
+    return [cost.scaled(cheap, cheap), cost.scaled(dear, 1.0 + error.rest)]
 
 
 _COST: dict[str, Callable[[Scenario], StepCost]] = {
@@ -146,6 +148,13 @@ def unknowns(s: Scenario) -> list[str]:
         "ĉ from 0 to c": s.c_hat is None,
         "σ from 0 to 1": s.sigma is None,
     }
-    words = [what for what, unknown in found.items() if unknown]
-    error = step_time_error(served_of(s)) if s.draft_form == "hardware" else 0.0
-    return [*words, f"step cost ±{error:.0%}"] if error else words
+    return [what for what, unknown in found.items() if unknown]
+
+
+def spread_of(s: Scenario) -> list[str]:
+    """Why a prediction has an interval: what is left open, and the error of computed steps."""
+    words = unknowns(s)
+    if s.draft_form == "hardware":
+        error = step_cost_error(served_of(s))
+        words += [error.words()] if error.rest else []
+    return words

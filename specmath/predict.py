@@ -13,7 +13,7 @@ from specmath.acceptance import Acceptance, IidAcceptance
 from specmath.checks import FloatArray
 from specmath.cost import usd_per_million_tokens
 from specmath.gamma import crossover_gamma, optimal_gamma
-from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, step_cost_of, unknowns
+from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, spread_of, step_cost_of
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.forms import MEASURED_AT
 from specmath.serving.of_scenario import served_notes, served_of
@@ -192,7 +192,7 @@ def _curve(scenario: Scenario, halves: Halves) -> Curve:
     top = min(max(scenario.max_gamma, scenario.gamma), halves.cost.reach)
     gammas = np.arange(top + 1)
     low = high = None
-    if unknowns(scenario):
+    if spread_of(scenario):
         spread = np.stack([h.speedup(gammas) for h in ends(scenario)])
         low, high = spread.min(axis=0), spread.max(axis=0)
     cost = halves.cost
@@ -215,7 +215,7 @@ def _estimate(
     value = float(values[s.gamma])
     if low is None or high is None:
         return Estimate(value)
-    return Estimate(value, float(low[s.gamma]), float(high[s.gamma]), ", ".join(unknowns(s)))
+    return Estimate(value, float(low[s.gamma]), float(high[s.gamma]), ", ".join(spread_of(s)))
 
 
 def effective_alpha(acceptance: Acceptance, gamma: int) -> float:

@@ -183,17 +183,18 @@ class TabulatedStepCost:
     def largest_c(self, gamma: int, spare: float) -> float | None:
         return (float(self.draft(gamma)) + spare) / gamma
 
-    def scaled(self, factor: float) -> TabulatedStepCost:
-        """Every speculative step (γ ≥ 1) `factor` > 0 times as dear."""
+    def scaled(self, verify: float, rest: float) -> TabulatedStepCost:
+        """Steps with γ ≥ 1 whose verification costs `verify` > 0 times as much, and whose
+        drafting and overhead cost `rest` > 0 times as much."""
 
-        def dearer(costs: tuple[float, ...]) -> tuple[float, ...]:
+        def dearer(costs: tuple[float, ...], factor: float) -> tuple[float, ...]:
             return (costs[0], *(factor * cost for cost in costs[1:]))
 
         return TabulatedStepCost(
-            dearer(self.verify_costs),
-            dearer(self.draft_costs),
-            dearer(self.extras),
-            factor * self.c,
+            dearer(self.verify_costs, verify),
+            dearer(self.draft_costs, rest),
+            dearer(self.extras, rest),
+            rest * self.c,
             self.c_hat,
         )
 

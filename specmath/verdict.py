@@ -11,7 +11,7 @@ import numpy as np
 from specmath.acceptance import IidAcceptance
 from specmath.candidates import Outcome
 from specmath.checks import FloatArray
-from specmath.halves import Halves, ends
+from specmath.halves import Halves, ends, unknowns
 from specmath.predict import ROUNDING, Prediction, near_best
 from specmath.serving.schedule import breakeven_alpha_of
 from specmath.wording import change, faster, ratio, significant, usd
@@ -83,15 +83,28 @@ def decide(speedups: FloatArray, gamma: int, max_gamma: int) -> Decision:
 
 
 def verdict(prediction: Prediction) -> Verdict:
-    """The decision of a prediction: "measure" where the ends of what is unknown disagree."""
+    """The decision of a prediction; "measure" where the ends of what is unknown disagree, or where
+    the error of computed step times leaves open whether it pays at all."""
     s = prediction.scenario
     corners, gammas = ends(s), prediction.curve.gamma
     at_ends = [decide(halves.speedup(gammas), s.gamma, s.max_gamma) for halves in corners]
-    if len({d.action for d in at_ends}) > 1:
+    agree = len({d.action for d in at_ends}) == 1
+    if unknowns(s) and agree:
+        # Of the γ that the ends name, the smallest risks the least.
+        agreed = Decision(at_ends[0].action, min(d.gamma for d in at_ends))
+        return _WORDS[agreed.action](prediction, agreed)
+    central = decide(prediction.curve.walltime_improvement, s.gamma, s.max_gamma)
+    if (unknowns(s) and not agree) or _straddles(prediction, central, at_ends):
         return _measure_first(prediction, corners, at_ends)
-    # All ends agree on the action: of the γ they name, the smallest risks the least.
-    agreed = Decision(at_ends[0].action, min(d.gamma for d in at_ends))
-    return _WORDS[agreed.action](prediction, agreed)
+    return _WORDS[central.action](prediction, central)
+
+
+def _straddles(p: Prediction, central: Decision, at_ends: Sequence[Decision]) -> bool:
+    """Whether the interval of the γ advised holds 1, or a γ pays at one end that is to be left."""
+    if central.action == "skip":
+        return any(d.action != "skip" for d in at_ends)
+    low = p.curve.low
+    return low is not None and float(low[central.gamma]) <= 1.0
 
 
 # ── the words ────────────────────────────────────────────────────────────────────────────────

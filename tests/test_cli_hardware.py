@@ -105,7 +105,7 @@ def test_predict_from_hardware(capsys: Capture) -> None:
     assert found["walltime_improvement"] == pytest.approx(p.speedup.value)
     assert found["verify_cost"] == pytest.approx(float(p.halves.cost.verify(4)))
     assert found["tpot_plain_ms"] == pytest.approx((p.tpot_plain or 0) * 1e3)
-    assert found["error_bar"] == "step cost ±10%"
+    assert found["error_bar"] == "verification ±10%, drafting and overhead −10% to +100%"
     assert any("mean error of a step 3%" in note for note in found["notes"])
 
 
@@ -124,7 +124,7 @@ def test_predict_takes_config_files(capsys: Capture) -> None:
 
 def test_predict_as_text_has_the_error_beside_it(capsys: Capture) -> None:
     out = run(capsys, "predict", *PAIR, "--batch", "32")
-    assert "step cost ±10%" in out
+    assert "verification ±10%, drafting and overhead −10% to +100%" in out
     assert "Note: Step times: computed, calibrated for H100 SXM" in out
     assert "Price of one GPU hour 2.95" in out
 
@@ -190,7 +190,7 @@ def test_a_saved_scenario_and_options_beside_it(capsys: Capture, tmp_path: Path)
     path.write_text(to_toml(EXAMPLE), "utf-8")
     found = json.loads(run(capsys, *args, *PAIR[4:]))
     assert found["tokens_per_step"] == pytest.approx(4)
-    assert found["error_bar"] == "step cost ±10%"
+    assert found["error_bar"] == "verification ±10%, drafting and overhead −10% to +100%"
 
 
 # ── faults ───────────────────────────────────────────────────────────────────────────────────

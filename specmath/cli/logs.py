@@ -15,7 +15,9 @@ from specmath.cli.groups import DefaultGroup
 from specmath.cli.options import format_option, help_of, read_scenario, type_of
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.logs import LogError, Reading, read
-from specmath.logs.answers import Answer, answer_all, gamma_rows
+from specmath.logs.answer import Answer
+from specmath.logs.answers import answer_all
+from specmath.logs.gamma_advice import gamma_rows
 from specmath.logs.speed import speed_of
 from specmath.logs.taken import SHAPES, Shape, scenario_from
 from specmath.predict import predict

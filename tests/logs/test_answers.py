@@ -10,8 +10,9 @@ import pytest
 from specmath.acceptance import IidAcceptance, MixtureAcceptance
 from specmath.checks import InputError
 from specmath.logs import Reading
-from specmath.logs.answers import answer_all, gamma_rows, mixing, printed_rate
+from specmath.logs.answers import answer_all, printed_rate
 from specmath.logs.diagnosis import diagnose
+from specmath.logs.gamma_advice import gamma_rows, mixing
 from specmath.logs.speed import overhead_of, speed_of, tokens_per_pass
 from specmath.logs.taken import scenario_from, shape_of
 from specmath.logs.tally import Spread, make_reading
