@@ -47,7 +47,7 @@ __all__ = ["measure_command"]
     type=click.Path(exists=True, dir_okay=False),
     help="Your prompts: .txt, .json or .jsonl; entries may carry segment and response.",
 )
-@click.option("--count", default=16, show_default=True, help="Prompts to use, segments in turn.")
+@click.option("--count", default=12, show_default=True, help="Prompts to use, segments in turn.")
 @click.option(
     "--temperature",
     "temperatures",
