@@ -9,11 +9,14 @@ import streamlit as st
 import specmath
 from pages.ui.furniture import NBSP, chart, safe, table, verbatim
 from pages.ui.guidance import MARKS
+from pages.ui.logs_boxes import paste_box, read_cached, upload_box
 from pages.ui.state import adopt, is_example, prediction, scenario
 from specmath.charts.logs import survival_chart, windows_chart
 from specmath.checks import InputError
-from specmath.logs import LogError, Reading, read
-from specmath.logs.answers import GAMMA, Answer, answer_all, gamma_rows
+from specmath.logs import LogError, Reading
+from specmath.logs.answer import Answer
+from specmath.logs.answers import answer_all
+from specmath.logs.gamma_advice import GAMMA, gamma_rows
 from specmath.logs.speed import Speed, speed_of
 from specmath.logs.taken import SHAPES, Shape, scenario_from, shape_of
 from specmath.predict import predict
@@ -22,50 +25,6 @@ from specmath.wording import significant
 
 EXAMPLE = Path(specmath.__file__).parent / "data" / "example_vllm.log"
 STATE_MARKS = MARKS | {"info": ":blue[:material/info:]"}
-LONGEST_PASTE = 1_000_000
-
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def read_cached(sources: tuple[str | bytes, ...], gamma: int | None) -> list[Reading]:
-    """The readings of these texts and files, in order of time."""
-    return read(list(sources) if len(sources) > 1 else sources[0], gamma=gamma)
-
-
-def remembered(key: str, default: str = "") -> str:
-    """What a box of this page held before the visitor went to another page."""
-    return str(st.session_state.get(f"kept_{key}", default))
-
-
-def _keep(key: str) -> None:
-    st.session_state[f"kept_{key}"] = st.session_state[key]
-
-
-def paste_box(key: str, label: str, default: str = "", height: int = 110) -> str:
-    """A text area that keeps its text when the page is left."""
-    st.session_state.setdefault(key, remembered(key, default))
-    return st.text_area(
-        label,
-        key=key,
-        height=height,
-        max_chars=LONGEST_PASTE,
-        placeholder="A log line, metrics, a benchmark result, a response",
-        help="Any of: vLLM, SGLang, llama.cpp, TensorRT-LLM, TGI, LM Studio, mlx-lm, Ollama, "
-        "AIPerf. Other lines between do no harm. Nothing leaves this machine.",
-        on_change=_keep,
-        args=(key,),
-    )
-
-
-def upload_box(key: str, label: str) -> list[bytes]:
-    """The bytes of the files chosen; gzip is read as it is."""
-    found = st.file_uploader(
-        label,
-        key=key,
-        accept_multiple_files=True,
-        help="Several metrics pages of one server, oldest first, give the change between them. "
-        "Larger files: specmath logs FILE on the command line.",
-    )
-    return [one.getvalue() for one in found]
 
 
 def given_readings() -> list[Reading]:
@@ -109,7 +68,9 @@ def chosen(readings: Sequence[Reading]) -> Reading:
 def beside(reading: Reading) -> tuple[Speed | None, Shape]:
     """A plain run beside the log, and how the server drafts: what a log does not say."""
     with st.expander(
-        "Beside the log: a plain run, γ, the kind of draft", icon=":material/add_notes:"
+        "Beside the log: a plain run, γ, the kind of draft",
+        icon=":material/add_notes:",
+        key="log_beside",
     ):
         columns = st.columns(4)
         plain_ms = columns[0].number_input(

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from pages.ui.furniture import safe
-from pages.ui.logs import paste_box, read_cached, upload_box, verbatim
+from pages.ui.furniture import safe, verbatim
+from pages.ui.logs_boxes import paste_box, read_cached, upload_box
 from pages.ui.state import scenario
 from specmath.checks import InputError
 from specmath.logs import LogError, Reading

@@ -1,0 +1,50 @@
+"""Boxes for telemetry: paste and open files, read once."""
+
+import streamlit as st
+
+from specmath.logs import Reading, read
+
+LONGEST_PASTE = 1_000_000
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def read_cached(sources: tuple[str | bytes, ...], gamma: int | None) -> list[Reading]:
+    """The readings of these texts and files, in order of time."""
+    return read(list(sources) if len(sources) > 1 else sources[0], gamma=gamma)
+
+
+def remembered(key: str, default: str = "") -> str:
+    """What a box of this page held before the visitor went to another page."""
+    return str(st.session_state.get(f"kept_{key}", default))
+
+
+def _keep(key: str) -> None:
+    st.session_state[f"kept_{key}"] = st.session_state[key]
+
+
+def paste_box(key: str, label: str, default: str = "", height: int = 110) -> str:
+    """A text area that keeps its text when the page is left."""
+    st.session_state.setdefault(key, remembered(key, default))
+    return st.text_area(
+        label,
+        key=key,
+        height=height,
+        max_chars=LONGEST_PASTE,
+        placeholder="A log line, metrics, a benchmark result, a response",
+        help="Any of: vLLM, SGLang, llama.cpp, TensorRT-LLM, TGI, LM Studio, mlx-lm, Ollama, "
+        "AIPerf. Other lines between do no harm. Nothing leaves this machine.",
+        on_change=_keep,
+        args=(key,),
+    )
+
+
+def upload_box(key: str, label: str) -> list[bytes]:
+    """The bytes of the files chosen; gzip is read as it is."""
+    found = st.file_uploader(
+        label,
+        key=key,
+        accept_multiple_files=True,
+        help="Several metrics pages of one server, oldest first, give the change between them. "
+        "Larger files: specmath logs FILE on the command line.",
+    )
+    return [one.getvalue() for one in found]
