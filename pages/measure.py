@@ -7,18 +7,13 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture, measure, measure_results  # noqa: E402
-from pages.ui.logs import verbatim  # noqa: E402
 
 running, report = measure.job(), measure.measured()
-error = st.session_state.get("measure_error", "")
-if error:
-    st.error(f"{verbatim(error)}.", icon=":material/error:")
 answer = st.container()
 if running is not None:
     measure.watch(running)
-with st.expander(
-    "What to measure", expanded=report is None and running is None, icon=":material/straighten:"
-):
+unfolded = running is None and (report is None or bool(measure.failure()))
+with st.expander("What to measure", expanded=unfolded, icon=":material/straighten:"):
     measure.settings(busy=running is not None)
     st.divider()
     measure.open_report()

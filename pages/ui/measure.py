@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui.logs import verbatim
+from pages.ui.furniture import verbatim
 from pages.ui.measure_job import Job, Models
 from specmath.checks import InputError
 from specmath.measure.pairs import BUILTIN, builtin_prompts
@@ -55,7 +55,7 @@ def kept(name: str, default: Any, widget: Callable[..., Any], *given: Any, **mor
 
 
 def settings(busy: bool) -> None:
-    """The inputs and the button that starts a measurement of them."""
+    """The inputs, the button that starts a measurement of them, and why the last one failed."""
     pair, prompts, numbers = st.columns([4, 4, 3], gap="medium")
     with pair:
         models = _models()
@@ -80,6 +80,7 @@ def settings(busy: bool) -> None:
             st.session_state["measurement"] = Job(models, plan)
             st.session_state["measure_error"] = ""
             st.rerun()
+    _say(failure())
     if plan is not None:
         right.caption(
             f"{plan.units:,} texts of up to {plan.output_tokens:,} tokens. Nothing leaves this "
@@ -194,6 +195,11 @@ def _plan(
         output_tokens=tokens,
         own_prompts=own,
     )
+
+
+def failure() -> str:
+    """Why the last measurement ended without a report; "" where it did not."""
+    return str(st.session_state.get("measure_error", ""))
 
 
 # ── the measurement that runs ────────────────────────────────────────────────────────────────

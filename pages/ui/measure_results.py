@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from pages.ui import furniture
-from pages.ui.logs import verbatim
+from pages.ui.furniture import verbatim
 from pages.ui.measure import forget, kept, kept_value
 from pages.ui.state import adopt
 from specmath.charts.measure import (
@@ -108,8 +108,8 @@ def _use(report: Report, place: Place) -> None:
     try:
         adopt(to_scenario(report, segment=place.segment, temperature=place.temperature))
     except InputError as error:
-        st.session_state["measure_error"] = str(error)
-        st.rerun()
+        st.error(f"{verbatim(str(error))}.")
+        return
     st.switch_page("pages/what_if.py")
 
 

@@ -254,11 +254,12 @@ class _Work:
             return found
 
         own = {gamma: of(gamma) for gamma in texts.runs}
-        self.done.append(_Done(texts, of(None), own, self._loops(texts)))
+        loops: dict[str, LoopTimes] = {}
+        self.done.append(_Done(texts, of(None), own, loops))
+        self._time_loops(texts, loops)  # last: an interruption here keeps the acceptance
 
-    def _loops(self, texts: Texts) -> dict[str, LoopTimes]:
+    def _time_loops(self, texts: Texts, found: dict[str, LoopTimes]) -> None:
         """The loop's own costs in each segment, on its first texts; "all" holds every place."""
-        found: dict[str, LoopTimes] = {}
         parts = segments_of(texts.segments)
         names = [name for name in parts if name != ALL] or [ALL]
         for name in names if texts.runs else []:
@@ -274,7 +275,6 @@ class _Work:
             self._tell(share, f"{texts.sampling}: timing the steps")
         if found:
             found[ALL] = merged(list(found.values()))
-        return found
 
     def report(self, reason: str, seconds: float) -> Report:
         plan, pair, times = self.plan, self.pair, self.times

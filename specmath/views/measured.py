@@ -146,7 +146,7 @@ def error_rows(report: Report, place: Place) -> list[tuple[str, ...]]:
     for row in comparison_of(report, place):
         run = run_of(report, place, row.gamma)
         between = None if run is None else run.speedup
-        interval = "" if between is None else f" ({between.low:.2f} to {between.high:.2f})"
+        interval = "" if between is None else f" ({between.low:.2f}–{between.high:.2f})"
         predicted = [getattr(row, f"{name}_speedup") for name in PREDICTIONS]
         cells = [f"{value:.2f}× ({change(value, row.speedup)})" for value in predicted]
         found.append((f"{row.gamma}", f"{row.speedup:.2f}×{interval}", *cells))
