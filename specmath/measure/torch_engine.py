@@ -197,6 +197,8 @@ class TorchTokenizer:
             self._inner = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot load the tokenizer of {source}: {short(error)}") from error
+        if chat and not self._inner.chat_template:
+            raise InputError(f"{source} has no chat template; measure without one")
         self._chat = chat
         own = self._inner.eos_token_id
         self._stops = tuple({*stop_ids, *(() if own is None else (int(own),))})
