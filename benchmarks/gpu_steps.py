@@ -4,7 +4,7 @@ tokens a sequence, bf16.
     python benchmarks/gpu_steps.py --gpu h100_sxm --out gpu_steps.csv
 
 At most five minutes on one GPU: shapes are taken in the order of their use until the time is up,
-and the rows say what was reached. The rows are written as `specmath.calibration.calibrate` reads
+and the rows say what was reached. The rows are written as `specmath.steptime.calibration.calibrate` reads
 them, and compared with the step-time model of the GPU named. Without a GPU it runs small shapes on
 the CPU and says so; it has not met a GPU yet. Forwards run as transformers runs them, kernel by
 kernel: at small batches launching them takes longer than in a server that replays CUDA graphs.
@@ -80,7 +80,7 @@ def timed(name: str, config: dict[str, Any], shapes: list[tuple[int, int]], devi
 
 def compare(rows: list[dict[str, Any]], configs: dict[str, dict[str, Any]], gpu: str) -> None:
     """Error of the step-time model, before and after calibration to these very rows."""
-    from specmath.calibration import calibrate
+    from specmath.steptime.calibration import calibrate
 
     known = {name: models.from_config(config, name) for name, config in configs.items()}
     fit = calibrate([row | {"model": known[row["model"]], "gpu": gpu} for row in rows])

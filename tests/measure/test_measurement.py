@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_model import TableModel, pair
 
+from specmath import hardware
 from specmath.checks import InputError
 from specmath.cli.measure import measure_command
 from specmath.measure.drafts import ModelDraft, NgramDraft, layer_skip
@@ -36,6 +37,7 @@ from specmath.measure.to_scenario import step_cost, to_scenario
 from specmath.measure.tokenizer import ByteBpe, tokenizer_difference
 from specmath.predict import predict
 from specmath.scenario.files import from_toml, to_toml
+from specmath.steptime.calibration import calibrate
 
 
 class Letters:
@@ -334,7 +336,8 @@ def test_timing_grid_and_calibration_rows() -> None:
     }
     rows = calibration_rows(times, pair_.target, "H100 SXM")
     assert len(rows) == 6
-    assert {"model", "gpu", "batch", "tokens_per_seq", "context", "seconds"} <= set(rows[0])
+    fit = calibrate(rows)  # nonsense as a GPU, but rows as it wants them
+    assert (fit.rows, fit.gpu) == (6, hardware.find("H100 SXM").name)
     with pytest.raises(InputError, match="context must leave room"):
         time_steps(pair_.target, None, gammas=[1], contexts=[512])
 
