@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.ui.furniture import drawer, verbatim
+from pages.ui.furniture import drawer, safe, verbatim
 from pages.ui.hardware import hardware_row, served_caption, verify_caption
 from pages.ui.state import (
     LONGEST_LINK,
@@ -14,10 +14,13 @@ from pages.ui.state import (
     link_length,
     raw,
     scenario,
+    set_raw,
     touched,
 )
 from pages.ui.widgets import choice, fields, number, slider, text
 from specmath.checks import InputError
+from specmath.logs import LogError, read, read_rates
+from specmath.logs.taken import scenario_from
 from specmath.scenario import EXAMPLE
 from specmath.scenario.files import from_toml, to_link, to_toml
 from specmath.scenario.forms import MEASURED_AT
@@ -64,10 +67,40 @@ def _two_numbers(*names: str) -> None:
             number(name)
 
 
+def _take_rates_or_log(name: str, key: str) -> None:
+    """Rates as they are; any other log gives what it carries (a share, a length, a histogram)."""
+    pasted = st.session_state[key]
+    try:
+        read_rates(pasted)
+    except LogError:
+        if _take_log(pasted):
+            return
+    set_raw(name, pasted)
+
+
+def _take_log(pasted: str) -> bool:
+    """Whether the text is a log at all; one that gives no acceptance is refused with the reason."""
+    try:
+        reading = read(pasted)[-1]
+    except LogError:
+        return False
+    try:
+        adopt(scenario_from(reading, scenario()))
+    except InputError as error:
+        st.session_state["fault"] = str(error)
+        forget("rates")
+        return True
+    st.session_state["told"] = (
+        f"Read from the log ({reading.engine}, {reading.format}): it carries no per-position rates, "
+        "so the form of acceptance is what it does carry. More on “Read my log”."
+    )
+    return True
+
+
 _ACCEPTANCE_WIDGETS = {
     "alpha": lambda: slider("alpha"),
     **dict.fromkeys(MEASURED_AT, _measured_number),
-    "survival": lambda: text("rates", area=True),
+    "survival": lambda: text("rates", area=True, taken=_take_rates_or_log),
     "conditional": lambda: text("rates"),
     "mixture": lambda: text("mixture"),
     "workload": lambda: choice("workload"),
@@ -205,6 +238,9 @@ def _link() -> None:
 
 def pending_fault() -> None:
     """Show what a callback or an upload had to refuse, once."""
+    told = st.session_state.pop("told", None)
+    if told:
+        st.info(safe(told), icon=":material/receipt_long:")
     fault = st.session_state.pop("fault", None)
     if fault:
         st.error(f"{verbatim(fault)}. The page keeps its state.")

@@ -95,8 +95,11 @@ def choice(name: str, *, label: str | None = None) -> None:
     )
 
 
-def text(name: str, *, area: bool = False) -> None:
-    """A text box; lists are written as in links, and the record reads them."""
+def text(name: str, *, area: bool = False, taken: Callable[[str, str], None] = _edited) -> None:
+    """A text box; lists are written as in links, and the record reads them.
+
+    `taken(name, key)` is called with what was typed in the session state.
+    """
     spec, key = SPECS[name], _key(name)
     value = raw()[name]
     _seed(key, value if isinstance(value, str) else as_text(value) if value else "")
@@ -107,7 +110,7 @@ def text(name: str, *, area: bool = False) -> None:
         key=key,
         help=_help(spec),
         placeholder=spec.example,
-        on_change=_edited,
+        on_change=taken,
         args=(name, key),
         **more,
     )
