@@ -4,8 +4,8 @@ tokens a sequence, bf16.
     python benchmarks/gpu_steps.py --gpu h100_sxm --out gpu_steps.csv
 
 At most five minutes on one GPU: shapes are taken in the order of their use until the time is up,
-and the rows say what was reached. The rows are written as `specmath.steptime.calibration.calibrate` reads
-them, and compared with the step-time model of the GPU named. Without a GPU it runs small shapes on
+and the rows say what was reached. The rows are those that `specmath.steptime.calibration` reads,
+and are compared with the step-time model of the GPU named. Without a GPU it runs small shapes on
 the CPU and says so; it has not met a GPU yet. Forwards run as transformers runs them, kernel by
 kernel: at small batches launching them takes longer than in a server that replays CUDA graphs.
 """
@@ -83,7 +83,8 @@ def compare(rows: list[dict[str, Any]], configs: dict[str, dict[str, Any]], gpu:
     from specmath.steptime.calibration import calibrate
 
     known = {name: models.from_config(config, name) for name, config in configs.items()}
-    fit = calibrate([row | {"model": known[row["model"]], "gpu": gpu} for row in rows])
+    fits = calibrate([row | {"model": known[row["model"]], "gpu": gpu} for row in rows])
+    (fit,) = fits.values()
     print(f"step-time model on {gpu}: mean error {fit.error_before:.1%}")
     print(f"calibrated {fit.error:.1%}, held out {fit.held_out_error or float('nan'):.1%}")
 
