@@ -5,7 +5,8 @@ import streamlit as st
 from pages.ui.frame import frame
 from pages.ui.furniture import verbatim
 from pages.ui.navigation import page_of, sections
-from pages.ui.scenario_bar import pending_fault, scenario_bar, sidebar
+from pages.ui.scenario_bar import pending_fault, scenario_bar
+from pages.ui.sidebar import sidebar
 from pages.ui.state import read_link, rebuild, write_link
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
