@@ -1,4 +1,4 @@
-"""The scenario above each page : acceptance, γ, draft, verification."""
+"""The scenario above each page: acceptance, γ, draft, verification."""
 
 from collections.abc import Sequence
 
