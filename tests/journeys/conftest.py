@@ -58,3 +58,10 @@ def first_visitor(context: BrowserContext, tmp_path: Path) -> Iterator[Visitor]:
     """The first tab ever at a server that was just started."""
     with app_server(tmp_path / "log.txt") as address, arriving(context, address) as new:
         yield new
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Journeys go last: once started, playwright's event loop runs on in this thread, and a test
+    that calls asyncio.run after it would fail."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: here in item.path.parents)
