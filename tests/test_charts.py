@@ -105,7 +105,7 @@ def test_the_effect_of_c_is_its_table() -> None:
     same(best.x, table.column("c"))
     same(best.y, table.column("best_speedup"))
     same(here.y, table.column("speedup_at_gamma"))
-    assert [int(t) for t in best.text] == list(table.column("best_gamma").values)
+    assert [int(g) for g in best.customdata] == list(table.column("best_gamma").values)
 
 
 def test_candidates_lie_at_their_alpha_and_c() -> None:

@@ -71,7 +71,7 @@ def show_bill(prediction: Prediction) -> None:
             "Replicas",
             f"{plain.replicas:,}",
             f"{spec.replicas:,}",
-            f"{spec.replicas - plain.replicas:+,}",
+            f"{spec.replicas - plain.replicas:+,}".replace("-", "−"),
         ),
         (
             "Bill a month (730 h)",

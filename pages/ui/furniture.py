@@ -131,7 +131,7 @@ def assumed(prediction: Prediction) -> None:
 def notes(texts: Sequence[str]) -> None:
     """What the reader must know about how far the numbers can be trusted."""
     for text in texts:
-        st.caption(f":material/info: {safe(text)}")
+        st.caption(f":material/info: {verbatim(text)}")
 
 
 def chart(figure: go.Figure, title: str, sentence: str, *, height: int = 380) -> None:

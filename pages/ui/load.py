@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.ui.furniture import safe
+from pages.ui.furniture import safe, verbatim
 from specmath.serving.schedule import SWITCHING_NOTES
 from specmath.serving.study import LoadStudy
 from specmath.serving.words import memory_sentence
@@ -12,7 +12,7 @@ def show_memory(study: LoadStudy) -> None:
     """What the draft takes of the memory."""
     st.subheader("What the draft takes of the memory", anchor=False)
     box = st.markdown if study.tax else st.error
-    box(safe(memory_sentence(study)))
+    box(verbatim(memory_sentence(study)))
     st.caption(
         "90% of the GPU's memory is used (vLLM's default), less weights, activations and the "
         "lookahead slots of γ tokens a sequence."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,12 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
         table.column("best_speedup").values,
         "At the best γ (number shown)",
         SPECULATION,
-        text=[f"{g}" for g in best],
+        # A number only where it changes: at small c the points lie close together.
+        text=[f"{g}" if g != before else "" for before, g in pairwise((None, *best))],
+        customdata=best,
         textposition="top center",
         mode="lines+markers+text",
-        hovertemplate="%{y:.2f}× at γ=%{text}",
+        hovertemplate="%{y:.2f}× at γ=%{customdata}",
     )
     here = table.column("speedup_at_gamma").values
     name = f"At γ={prediction.scenario.gamma}"
