@@ -99,7 +99,7 @@ def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
 
     def billed() -> None:
         rows = visitor.table("Plain")
-        assert rows["Replicas"] == ["40", "18", "-22"]
+        assert rows["Replicas"] == ["40", "18", "−22"]
         plain, speculative, changed = rows["Bill a month (730 h)"]
         assert shows(plain, 40 * 730 * 2.5)
         assert shows(speculative, 18 * 730 * 2.5)
@@ -116,6 +116,6 @@ def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
     visitor.type_number("Output tokens a second to serve (tokens/s)", "1001")
 
     def one_more() -> None:
-        assert visitor.table("Plain")["Replicas"] == ["41", "19", "-22"]
+        assert visitor.table("Plain")["Replicas"] == ["41", "19", "−22"]
 
     until(one_more)
