@@ -1,4 +1,4 @@
-"""How fast a large log streams, and in how much memory: `python benchmarks/logs.py --gigabytes 1`.
+"""How fast a large log streams, and in how much memory: `python -m benchmarks.logs --gigabytes 1`.
 
 The synthetic log mixes access-log lines with vLLM and SGLang statistics lines. `--every` sets how
 many lines stand between two statistics lines: 20 is a busy server, 1 is nothing but statistics.
