@@ -130,7 +130,7 @@ def _verify_cost() -> None:
         "the box empty if you don't know."
     )
     wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
-    label = f"Verifying {gamma + 1} tokens"
+    label = f"Verifying {gamma + 1}"
     with wide:
         st.slider(
             label,
@@ -153,7 +153,7 @@ def _verify_cost() -> None:
             on_change=_take_cost,
             args=(typed, gamma),
         )
-    st.caption(f"plain steps; 1 memory-bound, {gamma + 1} compute-bound")
+    st.caption(f"tokens costs, in plain steps: 1 memory-bound, {gamma + 1} compute-bound")
 
 
 def _take_cost(key: str, gamma: int) -> None:

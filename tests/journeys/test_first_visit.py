@@ -99,7 +99,7 @@ def _uses_gamma(visitor: Visitor, gamma: int) -> None:
 def test_verification_cost_joins_the_two_theorems(visitor: Visitor) -> None:
     visitor.open()
     # v = γ+1: compute-bound, every γ costs more arithmetic than it saves.
-    visitor.type_number("Verifying 5 tokens, typed", "5")
+    visitor.type_number("Verifying 5, typed", "5")
     visitor.says("Leave it off.")
     until(lambda: check_numbers(visitor))
     p = visitor.prediction()
