@@ -14,6 +14,7 @@ from specmath.charts import (
     draft_cost_effect,
     drafts_plane,
     speedup_over_gamma,
+    tokens_distribution,
 )
 from specmath.palette import COST, LOSS, PLAIN, SPECULATION, shade
 from specmath.predict import predict
@@ -157,3 +158,14 @@ def test_charts_of_the_edges_are_finite(alpha: float, gamma: int) -> None:
 
 def test_shade_is_the_colour_with_opacity() -> None:
     assert shade("#ff8000", 0.18) == "rgba(255,128,0,0.18)"
+
+
+def test_tokens_distribution_is_a_distribution_with_the_mean_tokens_per_step() -> None:
+    """3 of 4 accepted in the mean: P(L=n) = α^(n−1)(1−α) below γ+1 = 5, α⁴ at 5, τ = 4."""
+    (bars,) = tokens_distribution(PREDICTION).data
+    tokens, percent = np.array(bars.x, float), np.array(bars.y, float)
+    assert percent.sum() == pytest.approx(100)
+    assert (tokens * percent).sum() / 100 == pytest.approx(4)
+    alpha = PREDICTION.alpha
+    assert percent[0] == pytest.approx(100 * (1 - alpha))
+    assert percent[-1] == pytest.approx(100 * alpha**4)

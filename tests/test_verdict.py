@@ -17,7 +17,7 @@ from specmath.halves import ends
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import revised
-from specmath.verdict import breakeven, cost_sentence, decide, rank_drafts, verdict
+from specmath.verdict import breakeven, cost_sentence, decide, rank_drafts, step_sentence, verdict
 
 
 def of(**said: Any) -> Any:
@@ -240,3 +240,10 @@ def test_cost_in_a_sentence() -> None:
     assert "−55%" in said
     assert "+25%" in said
     assert "unknown" in cost_sentence(predict(Scenario(alpha=0.8, c=0.1, gamma=4)))
+
+
+def test_step_sentence_by_hand() -> None:
+    """α = 0.5, γ = 1: L is 1 or 2 with one half each; mean 1.5, standard deviation 0.5."""
+    said = step_sentence(predict(Scenario(alpha=0.5, gamma=1, c=0.1)))
+    assert said.startswith("1.50 tokens a step in the mean, standard deviation 0.500.")
+    assert "50% of the steps keep the whole draft, 50% none of it" in said

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from driver import GAMMA, Visitor, is_said, until
 
+from specmath.logs import read
+from specmath.logs.taken import scenario_from
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE
 from specmath.scenario.files import build, from_toml, revised, to_toml
@@ -14,6 +16,7 @@ from specmath.verdict import verdict
 
 pytestmark = pytest.mark.browser
 
+SAMPLES = Path(__file__).parents[1] / "data" / "log_samples"
 RATES = "Rates, first position first"
 VLLM_LINE = (
     "INFO 05-07 10:01:12 [metrics.py:86] SpecDecoding metrics: Mean acceptance length: 2.61, "
@@ -59,6 +62,25 @@ def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
         visitor.says("Lower γ to 2: 1.64× faster")
         visitor.paste(RATES, VLLM_LINE)
         until(lambda before=before: _count_is(visitor, before))
+
+
+def test_any_log_pasted_sets_what_it_carries(visitor: Visitor) -> None:
+    """SGLang prints a mean length, no rates: 2.47 tokens a step at γ=3 becomes α; a log without
+    its draft length is refused with the reason, and nothing moves."""
+    visitor.open()
+    visitor.choose("Acceptance: what you know", "Per-position rates or a log line")
+    visitor.paste(RATES, (SAMPLES / "llamacpp_server_log_2024-11.txt").read_text("utf-8"))
+    visitor.says("this log prints a mean without its draft length")
+    assert "rates" in visitor.link()
+    reading = read(SAMPLES / "sglang_log.txt")[-1]
+    visitor.paste(RATES, (SAMPLES / "sglang_log.txt").read_text("utf-8"))
+    visitor.says("Read from the log (sglang")
+    until(lambda: _took(visitor, "alpha"))
+    assert visitor.scenario() == scenario_from(reading, EXAMPLE)
+
+
+def _took(visitor: Visitor, field: str) -> None:
+    assert field in visitor.link()
 
 
 def _curve_is(visitor: Visitor, curve: list[float]) -> None:
