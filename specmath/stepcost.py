@@ -21,6 +21,7 @@ __all__ = [
     "StepCost",
     "TabulatedStepCost",
     "sigma_from_verify_cost",
+    "verify_cost_from_sigma",
 ]
 
 SEARCH_LIMIT = 10_000
@@ -66,6 +67,11 @@ def sigma_from_verify_cost(verify_cost: float, gamma: int) -> float:
     """
     real("verify_cost", verify_cost, 0, low_open=True)
     return (verify_cost - 1.0) / int(whole("gamma", gamma, 1))
+
+
+def verify_cost_from_sigma(sigma: float, gamma: int) -> float:
+    """v = 1 + σγ, the inverse of `sigma_from_verify_cost`; γ ≥ 0, ValueError otherwise."""
+    return 1.0 + sigma * int(whole("gamma", gamma, 0))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,11 @@ from specmath.acceptance import (
     PerPositionAcceptance,
 )
 from specmath.checks import InputError
-from specmath.theorems import alpha_from_accepted_share
+from specmath.theorems import (
+    alpha_from_accepted_share,
+    alpha_from_tokens_per_step,
+    expected_tokens,
+)
 
 HALF_EASY = MixtureAcceptance([0.5, 0.5], [IidAcceptance(0.9), IidAcceptance(0.4)])
 MODELS = [
@@ -188,3 +192,17 @@ def test_bad_rates_are_named(make: object, words: list[str]) -> None:
 def test_a_gamma_that_is_no_number_of_tokens_is_refused(model: Acceptance, gamma: float) -> None:
     with pytest.raises(InputError, match=r"gamma must be .* >= 0"):
         model.survival(gamma)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("at_two", "at_seven", "miss"),
+    [(2.10, 2.47, 0.15), (2.36, 3.54, 0.07)],
+    ids=["EAGLE", "EAGLE-3"],
+)
+def test_alpha_from_a_short_draft_reads_high_at_a_long_one(
+    at_two: float, at_seven: float, miss: float
+) -> None:
+    """Tokens per step of an 8B at K = 2 and K = 7 (vLLM issue 20780, as in
+    reported_step_costs.csv): α of the first over-predicts the second, a known miss."""
+    alpha = alpha_from_tokens_per_step(at_two, 2)
+    assert expected_tokens(alpha, 7) / at_seven - 1 == pytest.approx(miss, abs=0.01)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from specmath.checks import InputError
-from specmath.stepcost import LinearStepCost, sigma_from_verify_cost
+from specmath.stepcost import LinearStepCost, sigma_from_verify_cost, verify_cost_from_sigma
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
 GAMMAS = np.arange(0, 33)
@@ -85,3 +85,10 @@ def test_costs_without_meaning_are_named(make: object, words: list[str]) -> None
     with pytest.raises(InputError) as error:
         make()  # type: ignore[operator]
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_sigma_and_verify_cost_are_inverse() -> None:
+    """By hand: σ = 0.2 at γ = 4 is v = 1.8, and back; γ = 0 verifies nothing more."""
+    assert verify_cost_from_sigma(0.2, 4) == pytest.approx(1.8)
+    assert sigma_from_verify_cost(verify_cost_from_sigma(0.2, 4), 4) == pytest.approx(0.2)
+    assert verify_cost_from_sigma(0.7, 0) == 1.0

@@ -135,8 +135,8 @@ def headline(reading: Reading, answers: Sequence[Answer]) -> str:
         )
     elif reading.tokens_per_pass is not None:
         said.append(f"{significant(reading.tokens_per_pass)} tokens a decode pass,")
-    elif reading.drafted and reading.accepted is not None:
-        said.append(f"{reading.accepted / reading.drafted:.1%} accepted ÷ drafted,")
+    elif reading.accepted_share is not None:
+        said.append(f"{reading.accepted_share:.1%} accepted ÷ drafted,")
     said.append("α unknown." if reading.alpha is None else f"**α = {significant(reading.alpha)}**.")
     said += [answer.headline for answer in answers if answer.question == GAMMA]
     return safe(" ".join(said))
@@ -160,9 +160,7 @@ def show_costs() -> None:
 def numbers(reading: Reading) -> None:
     """The counts and rates, as a small table."""
     interval = reading.alpha_interval
-    share = None
-    if reading.drafted and reading.accepted is not None:
-        share = f"{reading.accepted / reading.drafted:.1%}"
+    share = None if reading.accepted_share is None else f"{reading.accepted_share:.1%}"
     rows = {
         "Steps with a draft": _count(reading.steps),
         "Tokens drafted": _count(reading.drafted),

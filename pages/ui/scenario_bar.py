@@ -20,7 +20,7 @@ from specmath.checks import InputError
 from specmath.logs import LogError, read, read_rates
 from specmath.logs.taken import scenario_from
 from specmath.scenario.forms import MEASURED_AT
-from specmath.stepcost import sigma_from_verify_cost
+from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
 def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
@@ -121,7 +121,7 @@ def _verify_cost() -> None:
         return
     sigma, top = raw()["sigma"], float(gamma + 1)
     typed, slid = f"field_sigma|{gamma}", f"field_sigma|{gamma}|slider"
-    cost = None if sigma is None else round(1 + sigma * gamma, 4)
+    cost = None if sigma is None else round(verify_cost_from_sigma(sigma, gamma), 4)
     st.session_state.setdefault(typed, cost)
     st.session_state.setdefault(slid, min(max(cost or 1.0, 1.0), top))
     text = (

@@ -44,7 +44,7 @@ def answer_all(
 def printed_rate(reading: Reading) -> Answer:
     """Accepted ÷ drafted beside α, and τ with the bonus token said."""
     question = "Is my printed acceptance rate α?"
-    share = _share(reading)
+    share = reading.accepted_share
     because = []
     if reading.tokens_per_step is not None:
         because.append(
@@ -87,12 +87,6 @@ def _how(basis: str | None) -> str:
         "per-token rate": "from the printed per-token rate",
     }
     return plain.get(basis or "", f"by: {basis}")
-
-
-def _share(reading: Reading) -> float | None:
-    if not reading.drafted or reading.accepted is None:
-        return None
-    return reading.accepted / reading.drafted
 
 
 def _inverted(reading: Reading, share: float | None) -> float | None:

@@ -103,8 +103,8 @@ def _level(reading: Reading) -> tuple[float | None, str]:
         return reading.survival[0], "first position accepted"
     if reading.alpha is not None:
         return reading.alpha, "α"
-    if reading.drafted and reading.accepted is not None:
-        return reading.accepted / reading.drafted, SHARE
+    if reading.accepted_share is not None:
+        return reading.accepted_share, SHARE
     return None, ""
 
 

@@ -100,6 +100,13 @@ class Reading:
     alternatives: tuple[Reading, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def accepted_share(self) -> float | None:
+        """Accepted over drafted tokens; None where either is unknown or nothing was drafted."""
+        if not self.drafted or self.accepted is None:
+            return None
+        return self.accepted / self.drafted
+
     def fact(self, name: str) -> float | str | None:
         """The printed value called `name`, or None."""
         return dict(self.facts).get(name)
