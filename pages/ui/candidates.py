@@ -67,7 +67,8 @@ def use_candidate(outcomes: Sequence[Outcome]) -> None:
         "Take a draft into the scenario", range(len(names)), format_func=names.__getitem__
     )
     chosen = outcomes[index]
-    if right.button(f"Use it with γ={chosen.best_gamma}", width="stretch"):
+    # Keyed: a click while the page still runs counts although the γ in its label moves on.
+    if right.button(f"Use it with γ={chosen.best_gamma}", key="use_draft", width="stretch"):
         row = chosen.candidate
         changes = {"alpha": row.alpha, "c": row.c, "gamma": chosen.best_gamma}
         adopt(revised(scenario(), changes))
