@@ -68,7 +68,7 @@ def checklist(prediction: Prediction) -> tuple[Check, ...]:
 def _slope(p: Prediction) -> tuple[float | None, bool]:
     """σ at the γ in use (None: unknown), and whether it is known rather than assumed."""
     s = p.scenario
-    if s.draft_form == "hardware":
+    if s.draft_form == "hardware" or s.verify_form == "curve":
         return p.halves.cost.sigma_at(max(1, s.gamma)), True
     return s.sigma, s.sigma not in (None, 0)
 

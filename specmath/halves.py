@@ -14,7 +14,7 @@ from specmath.scenario import Scenario
 from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
 from specmath.serving import CoveredAcceptance
 from specmath.serving.of_scenario import served_of, step_cost_error, tabulated
-from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost
+from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost, measured_step_cost
 
 __all__ = [
     "Halves",
@@ -67,21 +67,24 @@ def _over_all_steps(scenario: Scenario, acceptance: Acceptance) -> Acceptance:
     return served_of(scenario).accepts(acceptance)
 
 
-def _linear(s: Scenario, c: float, unknown_c_hat: float, unknown_sigma: float) -> LinearStepCost:
-    """The curve between the theorems, with these in the place of what is not known."""
+def _given(s: Scenario, c: float, unknown_c_hat: float, unknown_sigma: float) -> StepCost:
+    """The line between the theorems or the measured curve, with these in the place of what is
+    not known."""
     c_hat = unknown_c_hat if s.c_hat is None else s.c_hat
+    if s.verify_form == "curve":
+        return measured_step_cost(s.verify_costs, c, c_hat, s.overhead)
     return LinearStepCost(c, c_hat, unknown_sigma if s.sigma is None else s.sigma, s.overhead)
 
 
 def _middle(s: Scenario, c: float) -> StepCost:
-    return _linear(s, c, c / 2, 0.5)
+    return _given(s, c, c / 2, 0.5)
 
 
-def _linear_ends(s: Scenario, *cs: float) -> list[StepCost]:
+def _given_ends(s: Scenario, *cs: float) -> list[StepCost]:
     """Each end of c, and of ĉ (0 and c) and σ (0 and 1) where they are not known."""
     shares = (0.0, 1.0) if s.c_hat is None else (0.0,)
     sigmas = (0.0, 1.0) if s.sigma is None else (0.0,)
-    return [_linear(s, c, share * c, sigma) for c, share, sigma in product(cs, shares, sigmas)]
+    return [_given(s, c, share * c, sigma) for c, share, sigma in product(cs, shares, sigmas)]
 
 
 def _times(s: Scenario) -> float:
@@ -111,10 +114,10 @@ _COST: dict[str, Callable[[Scenario], StepCost]] = {
     "range": lambda s: _middle(s, (given(s, "c_low") + given(s, "c_high")) / 2),
 }
 _COST_ENDS: dict[str, Callable[[Scenario], list[StepCost]]] = {
-    "times": lambda s: _linear_ends(s, _times(s)),
-    "ratio": lambda s: _linear_ends(s, given(s, "c")),
+    "times": lambda s: _given_ends(s, _times(s)),
+    "ratio": lambda s: _given_ends(s, given(s, "c")),
     "hardware": _served_ends,
-    "range": lambda s: _linear_ends(s, given(s, "c_low"), given(s, "c_high")),
+    "range": lambda s: _given_ends(s, given(s, "c_low"), given(s, "c_high")),
 }
 
 

@@ -94,8 +94,10 @@ class Prediction:
     def assumed(self) -> tuple[str, ...]:
         """The fields that count and that nobody gave: at their default, in words."""
         s, fields = self.scenario, Scenario.model_fields
-        names = _ASSUMABLE[s.draft_form == "hardware"]
-        found = [n for n in names if getattr(s, n) == fields[n].default]
+        names = set(_ASSUMABLE[s.draft_form == "hardware"])
+        if s.verify_form == "curve":
+            names.discard("sigma")
+        found = [n for n in fields if n in names and getattr(s, n) == fields[n].default]
         words = [f"{SPECS[n].label} {getattr(s, n):g}" for n in found]
         if self.halves.coverage < 1 and s.coverage is None:
             words.append(f"{SPECS['coverage'].label} {self.halves.coverage:g}")
@@ -286,6 +288,10 @@ def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
             f"Acceptance was measured at γ={s.measured_gamma}; at γ={s.gamma} it assumes that "
             "every position is accepted alike (i.i.d.). Real drafts lose acceptance with position: "
             "give per-position rates if your server prints them."
+        )
+    if s.verify_form == "curve" and halves.cost.reach < s.max_gamma:
+        notes.append(
+            f"Verification was measured up to γ={halves.cost.reach}: no larger γ is considered."
         )
     if s.draft_form == "hardware":
         notes += served_notes(served_of(s), s.gamma)

@@ -7,6 +7,7 @@ At γ=0 nothing is drafted: v = 1, d = h = 0, so s(0) = 1 for every input.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,6 +21,7 @@ __all__ = [
     "LinearStepCost",
     "StepCost",
     "TabulatedStepCost",
+    "measured_step_cost",
     "sigma_from_verify_cost",
     "verify_cost_from_sigma",
 ]
@@ -206,3 +208,27 @@ class TabulatedStepCost:
 
     def with_draft_cost(self, c: float) -> TabulatedStepCost:
         return replace(self, draft_costs=tuple(c * g for g in range(self.reach + 1)), c=c)
+
+
+LARGEST_VERIFY_COST = 10_000.0
+"""Plain steps: beyond it a measured v is a slip of the pen."""
+
+
+def measured_step_cost(
+    verify_costs: Sequence[float], c: float, c_hat: float = 0.0, overhead: float = 0.0
+) -> TabulatedStepCost:
+    """The step cost of a measured curve: verify_costs[i] is v of i + 2 tokens, in plain steps.
+
+        v(γ) = verify_costs[γ−1]          d(γ) = γ c          h = overhead if γ ≥ 1
+
+    At least one v, each finite, > 0 and ≤ 10,000; c, ĉ, overhead ≥ 0; ValueError otherwise.
+    Known up to γ = len(verify_costs).
+    """
+    curve = real("verify_costs", verify_costs, 0, LARGEST_VERIFY_COST, low_open=True)
+    if curve.ndim != 1 or not curve.size:
+        raise InputError(f"verify_costs must be a list of at least one number, got {verify_costs}")
+    real("c", c, 0)
+    real("overhead", overhead, 0)
+    drafts = tuple(c * gamma for gamma in range(len(curve) + 1))
+    extras = (0.0, *[overhead] * len(curve))
+    return TabulatedStepCost((1.0, *curve.tolist()), drafts, extras, c, c_hat)

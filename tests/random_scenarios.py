@@ -62,6 +62,15 @@ def _draft(draw: Any) -> dict[str, Any]:
     return said | {"c_low": low, "c_high": high}
 
 
+@st.composite
+def _verify(draw: Any, gamma: int) -> dict[str, Any]:
+    """A measured curve of v that reaches γ, or nothing: the slope is one of the rest."""
+    if gamma > 40 or not draw(st.booleans()):
+        return {}
+    costs = st.lists(st.floats(0.01, 300), min_size=max(1, gamma), max_size=60)
+    return {"verify_form": "curve", "verify_costs": tuple(draw(costs))}
+
+
 REST = (
     "overhead", "c_hat", "sigma", "batch", "tensor_parallel", "draft_gpus", "target_billions",
     "draft_billions", "temperature", "output_tokens", "ttft_ms", "usd_per_hour",
@@ -91,7 +100,11 @@ def scenarios(
     """A valid scenario; fields that may be unknown are None some of the time."""
     served = hardware and draw(st.booleans())
     said = draw(_acceptance()) | draw(_served() if served else _draft())
-    rest = [n for n in REST if not served or n not in COMPUTED_FROM_HARDWARE]
+    said["gamma"] = draw(st.integers(0, 1000) if gamma is None else gamma)
+    if not served:
+        said |= draw(_verify(said["gamma"]))
+    computed = COMPUTED_FROM_HARDWARE if served else ("sigma",) if "verify_form" in said else ()
+    rest = [n for n in REST if n not in computed]
     for name in draw(st.sets(st.sampled_from(rest))):
         value = _number(name, low_sigma) if name == "sigma" else _number(name)
         said[name] = draw(st.none() | value if SPECS[name].unknown else value)
@@ -100,7 +113,6 @@ def scenarios(
         said["copies_input"] = draw(st.sampled_from(["yes", "no"]))
     return Scenario(
         label=draw(LABELS),
-        gamma=draw(st.integers(0, 1000) if gamma is None else gamma),
         max_gamma=draw(st.integers(1, 256)),
         **said,
     )

@@ -80,6 +80,14 @@ def test_two_times_give_the_verdict(capsys: Capture, accepted: str, words: list[
     assert all(word in out for word in words), out
 
 
+def test_a_measured_curve_of_verification(capsys: Capture) -> None:
+    """α=0.8, γ=4, c=0.1: 3.3616 tokens in 1.7 + 0.4 plain steps."""
+    curve = ("--verify-costs", "1.6,1.9,1.5,1.7")
+    found = json.loads(run(capsys, "predict", *BASIC, *curve, "--format", "json"))
+    assert found["verify_cost"] == 1.7
+    assert found["walltime_improvement"] == pytest.approx(3.3616 / 2.1)
+
+
 def test_predict_as_csv_is_one_row(capsys: Capture) -> None:
     (row,) = table_of(run(capsys, "predict", *TIMES, "--accepted-per-step", "3", "--format", "csv"))
     assert float(row["walltime_improvement"]) == pytest.approx(160 / 72)
@@ -215,6 +223,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     (["predict", *BASIC, "--speed", "3"], ["--speed"]),
     (["predict", *BASIC, "--format", "xml"], ["xml", "json"]),
     (["predict", *BASIC, "--sigma", "-0.3"], ["verify_cost", "-0.2", "> 0", "sigma=-0.3"]),
+    (["predict", *BASIC, "--verify-costs", "1.2,1.3"], ["gamma", "<= 2", "verify_costs", "4"]),
     (["gamma", "--rates", "0.5,0.6", "--c", "0.1"], ["position 2", "0.6", "0.5"]),
     (["gamma", "--rates", "1.5,0.6", "--c", "0.1"], ["position 1", "1.5", "<= 1"]),
     (["gamma", "--rates", "hello", "--c", "0.1"], ["rates", "hello"]),

@@ -16,6 +16,7 @@ from specmath.guidance import checklist, planning_ranges, rules
 from specmath.halves import Halves, acceptance_of, ends
 from specmath.predict import near_best, predict
 from specmath.scenario import EXAMPLE, Scenario
+from specmath.scenario.files import revised
 from specmath.stepcost import LinearStepCost
 from specmath.verdict import cost_sentence, verdict
 from specmath.views import TABLES
@@ -175,8 +176,11 @@ def test_every_case_within_the_unknown_lies_in_the_interval(
             c = random.uniform(scenario.c_low, scenario.c_high)
         c_hat = random.uniform(0, c) if scenario.c_hat is None else scenario.c_hat
         sigma = random.random() if scenario.sigma is None else scenario.sigma
-        cost = LinearStepCost(c, c_hat, sigma, scenario.overhead)
-        inside = float(Halves(acceptance, cost).speedup(np.array(scenario.gamma)))
+        gamma, steps = scenario.gamma, LinearStepCost(c, c_hat, sigma, scenario.overhead)
+        inside = float(Halves(acceptance, steps).speedup(np.array(gamma)))
+        if scenario.verify_form == "curve" and gamma:
+            step = scenario.verify_costs[gamma - 1] + gamma * c + scenario.overhead
+            inside = float(acceptance.tokens_per_step(gamma)) / step
         assert low * (1 - 1e-12) <= inside <= high * (1 + 1e-12)
 
 
@@ -206,6 +210,30 @@ def test_optimum_and_crossover_by_brute_force(said: dict[str, Any], sigma: float
     assert p.optimal_gamma == best_gamma
     assert p.crossover_gamma == crossing
     assert p.speedup.value == pytest.approx(p.curve.walltime_improvement[3])
+
+
+def test_a_measured_curve_of_verification_by_brute_force() -> None:
+    """A pass over 4 tokens cheaper than one over 2 or 3, as kernels do. α=0.8, c=0.1, h=0.05:
+    γ=3 emits 2.952 tokens in 1.5+0.3+0.05, γ=1 1.8 in 1.6+0.1+0.05, γ=7 4.1611 in 1.8+0.7+0.05.
+    """
+    curve = (1.6, 1.9, 1.5, 1.7, 1.75, 1.9, 1.8)
+    s = Scenario(alpha=0.8, gamma=3, c=0.1, verify_costs=curve, overhead=0.05, target_ms=40)
+    p = predict(s)
+    assert p.speedup.value == pytest.approx(2.952 / 1.85)
+    speedups = [1.0] + [
+        sum(0.8**i for i in range(g + 1)) / (v + g * 0.1 + 0.05) for g, v in enumerate(curve, 1)
+    ]
+    np.testing.assert_allclose(p.curve.walltime_improvement, speedups, rtol=1e-14)
+    assert p.best_gamma == p.optimal_gamma == int(np.argmax(speedups)) == 7
+    assert p.recommended_gamma == next(
+        g for g, x in enumerate(speedups) if x >= 4.161 / 2.55 / 1.02
+    )
+    assert any("no larger γ is considered" in note for note in p.notes)
+    assert "σ" not in " ".join(p.assumed)
+    # The line through v(1) sees no dip: it would rank γ=1 and 2 above 3.
+    line = predict(revised(s, {"sigma": 0.6}))
+    assert line.scenario.verify_form == "slope"
+    assert line.best_gamma < 3 <= p.recommended_gamma
 
 
 # ── what holds for every scenario ────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from specmath.checks import InputError
 from specmath.halves import acceptance_of, step_cost_of
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.files import build
-from specmath.scenario.forms import ACCEPTANCE_FORMS, CITED_RANGES, DRAFT_FORMS
+from specmath.scenario.forms import ACCEPTANCE_FORMS, CITED_RANGES, DRAFT_FORMS, VERIFY_FORMS
 
 OK: dict[str, Any] = {"alpha": 0.8, "c": 0.1, "gamma": 4}
 
@@ -99,7 +99,12 @@ def test_every_field_has_a_definition_a_person_can_read() -> None:
         default = Scenario.model_fields[name].default
         if spec.low is not None and isinstance(default, int | float):
             assert spec.low <= default <= spec.high, name
-    used = {f for forms in (ACCEPTANCE_FORMS, DRAFT_FORMS) for fs in forms.values() for f in fs}
+    used = {
+        f
+        for forms in (ACCEPTANCE_FORMS, DRAFT_FORMS, VERIFY_FORMS)
+        for fs in forms.values()
+        for f in fs
+    }
     assert used <= set(SPECS)
 
 
@@ -129,6 +134,15 @@ def test_every_field_has_a_definition_a_person_can_read() -> None:
         ({"tokens_per_step": 3}, ["ambiguous", "alpha", "tokens_per_step"]),
         ({"acceptance_form": "alpha", "rates": (0.5,)}, ["alpha", "rates"]),
         ({"target_ms": 40, "draft_ms": 8}, ["ambiguous", "times", "ratio"]),
+        ({"verify_costs": (1.5, 0.0, 1, 1)}, ["verify_costs", "0.0", "> 0", "<= 10000"]),
+        ({"verify_costs": (1.5, math.nan, 1, 1)}, ["verify_costs", "nan", "> 0"]),
+        ({"verify_costs": "1.5, x"}, ["verify_costs", "1.5, x", "numbers"]),
+        ({"verify_costs": (1.5,) * 257}, ["verify_costs", "at most 256"]),
+        ({"verify_costs": (1.5, 1.6, 1.7)}, ["gamma", "<= 3", "verify_costs", "got 4"]),
+        ({"verify_form": "curve"}, ["verify_costs", "nothing"]),
+        ({"verify_costs": (1.5,) * 4, "sigma": 0.1}, ["ambiguous", "slope", "curve"]),
+        ({"verify_costs": (1.5,) * 4, "sigma": "unknown"}, ["curve", "sigma"]),
+        ({"verify_costs": (1.5,) * 4, "verify_form": "slope"}, ["slope", "verify_costs"]),
     ],
 )
 def test_a_fault_names_field_value_and_bounds(changes: dict[str, Any], words: list[str]) -> None:

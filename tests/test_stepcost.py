@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from specmath.checks import InputError
-from specmath.stepcost import LinearStepCost, sigma_from_verify_cost, verify_cost_from_sigma
+from specmath.stepcost import (
+    LinearStepCost,
+    measured_step_cost,
+    sigma_from_verify_cost,
+    verify_cost_from_sigma,
+)
 from specmath.theorems import expected_tokens, operations_increase, walltime_improvement
 
 GAMMAS = np.arange(0, 33)
@@ -92,3 +97,26 @@ def test_sigma_and_verify_cost_are_inverse() -> None:
     assert verify_cost_from_sigma(0.2, 4) == pytest.approx(1.8)
     assert sigma_from_verify_cost(verify_cost_from_sigma(0.2, 4), 4) == pytest.approx(0.2)
     assert verify_cost_from_sigma(0.7, 0) == 1.0
+
+
+def test_hand_worked_step_on_a_measured_curve() -> None:
+    """v = 1.6, 1.9, 1.5 of 2, 3, 4 tokens; γ=3: 1.5 + 3·0.2 + 0.1 = 2.2. The dip stays a dip."""
+    cost = measured_step_cost([1.6, 1.9, 1.5], c=0.2, c_hat=0.04, overhead=0.1)
+    np.testing.assert_allclose(cost.total([0, 1, 2, 3]), [1, 1.9, 2.4, 2.2], rtol=1e-14)
+    assert (cost.reach, cost.c, cost.c_hat) == (3, 0.2, 0.04)
+    with pytest.raises(InputError, match="gamma"):
+        cost.total(4)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3])
+def test_a_straight_measured_curve_is_the_line(slope: float) -> None:
+    """Where σ leaves the draft alone (ĉ = c) a curve on the line costs what the line costs."""
+    line = LinearStepCost(0.2, 0.2, slope, overhead=0.1)
+    curve = measured_step_cost(line.verify(GAMMAS[1:]).tolist(), 0.2, 0.2, 0.1)
+    np.testing.assert_allclose(curve.total(GAMMAS), line.total(GAMMAS), rtol=1e-14)
+
+
+@pytest.mark.parametrize("curve", [[], [1.2, 0.0], [1.2, math.nan], [-1.0], [1.0, 1e5]])
+def test_a_measured_curve_must_be_one(curve: list[float]) -> None:
+    with pytest.raises(InputError, match="verify_costs"):
+        measured_step_cost(curve, 0.1)

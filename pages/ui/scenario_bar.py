@@ -40,7 +40,7 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
             choice("draft_form")
             _DRAFT_WIDGETS[raw()["draft_form"]]()
         with verification:
-            _verify_cost()
+            _verification()
         if raw()["draft_form"] == "hardware":
             hardware_row()
         for fault in faults:
@@ -110,14 +110,20 @@ _DRAFT_WIDGETS = {
 }
 
 
-def _verify_cost() -> None:
+def _verification() -> None:
+    """What a pass over γ+1 tokens costs: computed, on a line over γ, or measured at every γ."""
+    if raw()["draft_form"] == "hardware":
+        verify_caption()
+        return
+    choice("verify_form")
+    _VERIFY_WIDGETS[raw()["verify_form"]]()
+
+
+def _slope() -> None:
     """v at the γ in use, kept as its slope σ: moving γ moves v along the same line."""
     gamma = raw()["gamma"]
     if not isinstance(gamma, int) or gamma < 1:
         st.caption("Verification cost: 1 plain step at γ=0.")
-        return
-    if raw()["draft_form"] == "hardware":
-        verify_caption()
         return
     sigma, top = raw()["sigma"], float(gamma + 1)
     typed, slid = f"field_sigma|{gamma}", f"field_sigma|{gamma}|slider"
@@ -130,7 +136,7 @@ def _verify_cost() -> None:
         "the box empty if you don't know."
     )
     wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
-    label = f"Verifying {gamma + 1}"
+    label = f"v of {gamma + 1} tokens"
     with wide:
         st.slider(
             label,
@@ -153,7 +159,7 @@ def _verify_cost() -> None:
             on_change=_take_cost,
             args=(typed, gamma),
         )
-    st.caption(f"tokens costs, in plain steps: 1 memory-bound, {gamma + 1} compute-bound")
+    st.caption(f"in plain steps: 1 = memory-bound, {gamma + 1} = compute-bound")
 
 
 def _take_cost(key: str, gamma: int) -> None:
@@ -166,6 +172,9 @@ def _take_cost(key: str, gamma: int) -> None:
     except InputError as error:
         st.session_state["fault"] = str(error)
     forget("sigma")
+
+
+_VERIFY_WIDGETS = {"slope": _slope, "curve": lambda: text("verify_costs")}
 
 
 def pending_fault() -> None:

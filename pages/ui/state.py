@@ -18,9 +18,14 @@ from specmath.scenario.forms import (
     HALVES,
     MEASURED_AT,
     SERVED_ONLY,
+    VERIFY_FORMS,
 )
 
-FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
+FORMS = {
+    "acceptance_form": ACCEPTANCE_FORMS,
+    "draft_form": DRAFT_FORMS,
+    "verify_form": VERIFY_FORMS,
+}
 PREFIX = "field_"
 
 LONGEST_LINK = 2000
@@ -108,7 +113,7 @@ def _candidate() -> dict[str, Any]:
         values.pop("measured_gamma")
     served = values["draft_form"] == "hardware"
     for name in COMPUTED_FROM_HARDWARE if served else SERVED_ONLY:
-        values.pop(name)
+        values.pop(name, None)
     # None stays only where it says "I don't know".
     return {n: v for n, v in values.items() if v is not None or SPECS[n].unknown}
 

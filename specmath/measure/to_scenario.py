@@ -8,7 +8,7 @@ from specmath.checks import InputError
 from specmath.measure.report import AcceptanceRow, Costs, Report
 from specmath.scenario import Scenario
 from specmath.scenario.files import build
-from specmath.stepcost import LinearStepCost, TabulatedStepCost
+from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost, measured_step_cost
 
 __all__ = ["best_gamma", "step_cost", "to_scenario"]
 
@@ -25,7 +25,8 @@ def to_scenario(
 
     `acceptance` "survival" gives the per-position rates replayed at γ; "range" the interval of α.
     temperature defaults to the last one measured, γ to the best by replay with the measured v.
-    Costs: both times in ms, σ from v(γ), ĉ, and as overhead what drafting spends beyond γ forwards.
+    Costs: both times in ms, v at every γ where the report has them all from 1 to γ (else σ from
+    v(γ)), ĉ, and as overhead what drafting spends at γ beyond γ forwards.
     Without a GPU the price is left unknown. InputError
     where the report lacks the segment, the temperature, γ or the costs.
     """
@@ -36,9 +37,7 @@ def to_scenario(
     if gamma not in report.settings.gammas or gamma < 1:
         raise InputError(f"gamma must be one of {report.settings.gammas} and >= 1, got {gamma}")
     verify, drafting = _step(report, row, costs, gamma)
-    sigma = min(max((verify - 1) / gamma, -0.5), 10.0)
-    c_hat = costs.c.value / 2 if costs.c_hat is None else costs.c_hat
-    modelled = LinearStepCost(costs.c.value, c_hat, sigma).total(gamma)
+    verification, modelled = _verification(report, row, costs, gamma)
     target_ms = max(1000 * costs.target_seconds.value, 0.001)
     values: dict[str, Any] = {
         "label": _label(report, segment),
@@ -46,8 +45,8 @@ def to_scenario(
         "target_ms": target_ms,
         "draft_ms": costs.c.value * target_ms,  # so that their ratio is c, measured in pairs
         "c_hat": "unknown" if costs.c_hat is None else costs.c_hat,
-        "sigma": sigma,
-        "overhead": max(0.0, verify + drafting - float(modelled)),
+        **verification,
+        "overhead": max(0.0, verify + drafting - float(modelled.total(gamma))),
         "temperature": row.temperature,
         "output_tokens": report.settings.output_tokens,
         "acceptance_source": "my_traffic" if report.settings.own_prompts else "other_traffic",
@@ -68,6 +67,28 @@ def to_scenario(
     return build(values)
 
 
+def _verification(
+    report: Report, row: AcceptanceRow, costs: Costs, gamma: int
+) -> tuple[dict[str, Any], StepCost]:
+    """The fields that carry v, and the step cost that they and c make."""
+    c, parts = costs.c.value, _unbroken(report, row, costs)
+    if gamma < len(parts):
+        curve = tuple(v for v, _ in parts[1:])
+        return {"verify_costs": curve}, measured_step_cost(curve, c)
+    verify, _ = _step(report, row, costs, gamma)
+    sigma = min(max((verify - 1) / gamma, -0.5), 10.0)
+    c_hat = c / 2 if costs.c_hat is None else costs.c_hat
+    return {"sigma": sigma}, LinearStepCost(c, c_hat, sigma)
+
+
+def _unbroken(report: Report, row: AcceptanceRow, costs: Costs) -> list[tuple[float, float]]:
+    """(v, d) of γ = 0, 1, … as far as the report has every γ."""
+    parts = [(1.0, 0.0)]
+    while len(parts) in report.settings.gammas:
+        parts.append(_step(report, row, costs, len(parts)))
+    return parts
+
+
 def step_cost(
     report: Report, *, segment: str = "all", temperature: float | None = None
 ) -> TabulatedStepCost:
@@ -77,9 +98,7 @@ def step_cost(
     `to_scenario`, and where the report has no γ = 1.
     """
     row, costs = _row(report, segment, temperature), _costs(report)
-    parts = [(1.0, 0.0)]
-    while len(parts) in report.settings.gammas:
-        parts.append(_step(report, row, costs, len(parts)))
+    parts = _unbroken(report, row, costs)
     if len(parts) == 1:
         raise InputError("this report has no gamma = 1, from which a table of costs starts")
     verify, drafting = zip(*parts, strict=True)

@@ -1,9 +1,11 @@
-"""The same acceptance or draft cost said in another form, for a person who switches forms."""
+"""The same half of a scenario said in another form, for a person who switches forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from specmath.halves import step_cost_of
 from specmath.predict import effective_alpha
@@ -17,14 +19,19 @@ __all__ = ["said_as"]
 def said_as(scenario: Scenario, half: str, form: str) -> dict[str, Any]:
     """The fields that say in `form` of `half` what the scenario says, rounded for a widget.
 
-    `half` is "acceptance_form" or "draft_form". A single number cannot carry a shape: it keeps
-    the tokens per step at the scenario's γ. What cannot be said is None, to be filled in.
+    `half` is "acceptance_form", "draft_form" or "verify_form". A single number cannot carry
+    a shape: it keeps the tokens per step, or v, at the scenario's γ. What cannot be said is None,
+    to be filled in.
     """
     return _CONVERT[half, form](scenario)
 
 
 EXAMPLE_PAIR = {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B"}
 """Where the choice of hardware starts: a pair to be replaced."""
+
+
+CURVE_SHOWN = 8
+"""How far a slope is written out as a curve to be replaced: usual γ end there."""
 
 
 def _tokens(s: Scenario) -> tuple[float, int]:
@@ -76,6 +83,16 @@ def _times(s: Scenario) -> dict[str, Any]:
     return {"target_ms": s.target_ms, "draft_ms": draft}
 
 
+def _slope(s: Scenario) -> dict[str, Any]:
+    return {"sigma": round(step_cost_of(s).sigma_at(max(1, s.gamma)), 6)}
+
+
+def _curve(s: Scenario) -> dict[str, Any]:
+    cost = step_cost_of(s)
+    gammas = np.arange(1, min(cost.reach, max(s.gamma, CURVE_SHOWN)) + 1)
+    return {"verify_costs": tuple(round(float(v), 4) for v in cost.verify(gammas))}
+
+
 _CONVERT: dict[tuple[str, str], Callable[[Scenario], dict[str, Any]]] = {
     ("acceptance_form", "alpha"): _alpha,
     ("acceptance_form", "accepted_share"): _share,
@@ -90,4 +107,6 @@ _CONVERT: dict[tuple[str, str], Callable[[Scenario], dict[str, Any]]] = {
     ("draft_form", "hardware"): lambda s: EXAMPLE_PAIR,
     ("draft_form", "ratio"): lambda s: {"c": round(step_cost_of(s).c, 4)},
     ("draft_form", "range"): lambda s: CITED_RANGES["draft_form"],
+    ("verify_form", "slope"): _slope,
+    ("verify_form", "curve"): _curve,
 }

@@ -22,6 +22,8 @@ from specmath.scenario.forms import (
     DRAFT_FORMS,
     HALVES,
     SERVED_ONLY,
+    VERIFY_FIELDS,
+    VERIFY_FORMS,
 )
 from specmath.sheets.export import neutralise
 
@@ -197,8 +199,12 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     Raises InputError as `build` does.
     """
     kept = _changed(scenario)
-    halves = (("acceptance_form", ACCEPTANCE_FORMS), ("draft_form", DRAFT_FORMS))
-    for (form, forms), names in zip(halves, HALVES.values(), strict=True):
+    parts = (
+        ("acceptance_form", ACCEPTANCE_FORMS, HALVES["acceptance"]),
+        ("draft_form", DRAFT_FORMS, HALVES["draft cost"]),
+        ("verify_form", VERIFY_FORMS, VERIFY_FIELDS),
+    )
+    for form, forms, names in parts:
         given, current = names & changes.keys(), getattr(scenario, form)
         own = {*forms[current], "measured_gamma"}
         if current == "hardware":

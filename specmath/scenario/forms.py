@@ -17,6 +17,9 @@ __all__ = [
     "MEASURED_AT",
     "SERVED_ONLY",
     "SOURCE_CHOICES",
+    "VERIFY_CHOICES",
+    "VERIFY_FIELDS",
+    "VERIFY_FORMS",
     "WEIGHT_DTYPE_CHOICES",
     "WORKLOADS",
     "WORKLOAD_CHOICES",
@@ -44,6 +47,14 @@ DRAFT_FORMS: dict[str, tuple[str, ...]] = {
 }
 """Each form of draft cost and the fields it needs; `target_ms` is optional in the others."""
 
+VERIFY_FORMS: dict[str, tuple[str, ...]] = {
+    "slope": ("sigma",),
+    "curve": ("verify_costs",),
+}
+"""Each form of verification cost and its field; the slope may be unknown."""
+
+VERIFY_FIELDS = frozenset({"verify_form", *(f for fs in VERIFY_FORMS.values() for f in fs)})
+
 CITED_RANGES: dict[str, dict[str, float]] = {
     "acceptance_form": {"alpha_low": 0.5, "alpha_high": 0.85},
     "draft_form": {"c_low": 0.02, "c_high": 0.25},
@@ -52,7 +63,9 @@ CITED_RANGES: dict[str, dict[str, float]] = {
 0.53 to 0.82 for small drafts. c: 0.02 is T5-small (their Table 4), about 0.23 a 1B draft for an
 8B target on an H100, composed from measured kernel tables."""
 
-COMPUTED_FROM_HARDWARE = ("target_ms", "sigma", "c_hat", "overhead")
+COMPUTED_FROM_HARDWARE = (
+    "target_ms", "verify_form", "sigma", "verify_costs", "c_hat", "overhead"
+)  # fmt: skip
 """Fields that the step-time model answers: they may not be given beside `draft_form=hardware`."""
 
 SERVED_ONLY = (
@@ -93,6 +106,10 @@ DRAFT_CHOICES = (
     Choice("ratio", "c: draft forward ÷ target forward"),
     Choice("hardware", "From GPU, models and batch", "computed by the step-time model"),
     Choice("range", "I don't know: a range of c"),
+)
+VERIFY_CHOICES = (
+    Choice("slope", "One v, on a line over γ"),
+    Choice("curve", "Measured: v at every γ"),
 )
 WEIGHT_DTYPE_CHOICES = (
     Choice("native", "As published"),

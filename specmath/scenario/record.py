@@ -13,6 +13,7 @@ from specmath.scenario.forms import (
     ENGINE_CHOICES,
     KV_DTYPE_CHOICES,
     SOURCE_CHOICES,
+    VERIFY_CHOICES,
     WEIGHT_DTYPE_CHOICES,
     WORKLOAD_CHOICES,
     YES_NO,
@@ -183,11 +184,19 @@ class Scenario(BaseModel):
         "taken from 0 to c.", "draft",
         low=0, high=100, slider=(0.0, 1.0), step=0.001, symbol="ĉ", example="0.01", unknown=True,
     )  # fmt: skip
+    verify_form: Literal["slope", "curve"] = choice(
+        "slope", "Verification: what you know", "Give what you have.", "verify", VERIFY_CHOICES
+    )
     sigma: float | None = number(
         0.0, "Verification slope", "", "(v−1)/γ: 0 when a pass over γ+1 tokens costs one plain "
         "step (memory-bound), 1 when it costs γ+1 (compute-bound). 0 is assumed until you give "
         "it; unknown is taken from 0 to 1.", "verify",
         low=-0.5, high=10, slider=(0.0, 1.0), step=0.01, symbol="σ", example="0.1", unknown=True,
+    )  # fmt: skip
+    verify_costs: tuple[float, ...] = text(
+        (), "v of 2, 3, 4 … tokens", "Passes over γ+1 = 2, 3, 4 … tokens a sequence, each over one "
+        "plain step, at the batch and context you serve. No γ beyond the last is predicted.",
+        "verify", example="1.05,1.08,1.3", max_length=256,
     )  # fmt: skip
 
     batch: int = number(

@@ -17,7 +17,9 @@ from specmath.scenario.forms import (
     DRAFT_FORMS,
     MEASURED_AT,
     SERVED_ONLY,
+    VERIFY_FORMS,
 )
+from specmath.stepcost import measured_step_cost
 
 if TYPE_CHECKING:
     from specmath.scenario.record import Scenario
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["check", "normalised"]
 
 Specs = Mapping[str, FieldSpec]
-FORMS = {"acceptance_form": ACCEPTANCE_FORMS, "draft_form": DRAFT_FORMS}
+FORMS = {
+    "acceptance_form": ACCEPTANCE_FORMS,
+    "draft_form": DRAFT_FORMS,
+    "verify_form": VERIFY_FORMS,
+}
 
 
 # ── before validation: what was meant ────────────────────────────────────────────────────────
@@ -41,7 +47,7 @@ def normalised(data: Mapping[str, Any], specs: Specs) -> dict[str, Any]:
         # Python counts True as 1; a file that says `gamma = true` is a mistake.
         if isinstance(value, bool) and name in specs:
             raise ValueError(f"{name} must be {specs[name].bounds}, got {value}")
-    for name, read in (("rates", _read_rates), ("mixture", _read_mixture)):
+    for name, read in _READERS.items():
         if isinstance(values.get(name), str):
             values[name] = read(values)
     for form, forms in FORMS.items():
@@ -69,10 +75,18 @@ def _read_rates(values: Mapping[str, Any]) -> tuple[float, ...]:
     text = values["rates"]
     if values.get("acceptance_form") != "conditional":
         return read_rates(text)
+    return _numbers("rates", text, "0.8, 0.75, 0.7")
+
+
+def _read_verify_costs(values: Mapping[str, Any]) -> tuple[float, ...]:
+    return _numbers("verify_costs", values["verify_costs"], "1.05, 1.08, 1.3")
+
+
+def _numbers(name: str, text: str, example: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.replace(";", ",").split(",") if part.strip())
     except ValueError as error:
-        raise ValueError(f"rates must be numbers such as 0.8, 0.75, 0.7, got {text!r}") from error
+        raise ValueError(f"{name} must be numbers such as {example}, got {text!r}") from error
 
 
 def _read_mixture(values: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
@@ -84,6 +98,10 @@ def _read_mixture(values: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
         raise ValueError(
             f"mixture must be share:alpha pairs such as 0.5:0.9,0.5:0.4, got {values['mixture']!r}"
         ) from error
+
+
+_READERS = {"rates": _read_rates, "mixture": _read_mixture, "verify_costs": _read_verify_costs}
+"""Fields that are lists, and how each is read from text."""
 
 
 def _assumed_price(gpu: Any) -> dict[str, float]:
@@ -117,6 +135,7 @@ def check(scenario: Scenario, specs: Specs) -> None:
             raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
     _check_measured(scenario)
     _check_hardware(scenario)
+    _check_curve(scenario)
     # The acceptance models check their own rates, with position and value.
     given_acceptance(scenario)
 
@@ -125,12 +144,13 @@ def _check_form(
     scenario: Scenario, name: str, forms: Mapping[str, tuple[str, ...]], specs: Specs
 ) -> None:
     form = getattr(scenario, name)
-    needed = forms[form]
+    needed, fields = forms[form], type(scenario).model_fields
     for field in needed:
-        if not _present(getattr(scenario, field)):
+        # A field with a default may be unknown instead: the slope of verification.
+        if not _present(getattr(scenario, field)) and not _present(fields[field].default):
             raise ValueError(f"{name}={form} needs {field} ({specs[field].bounds}), got nothing")
     others = {f for fields in forms.values() for f in fields} - set(needed) - {"target_ms"}
-    extra = sorted(f for f in others if _present(getattr(scenario, f)))
+    extra = sorted(f for f in others if getattr(scenario, f) != fields[f].default)
     if extra:
         raise ValueError(
             f"{name}={form} does not use {', '.join(extra)}: leave out one or the other"
@@ -148,6 +168,18 @@ def _check_measured(scenario: Scenario) -> None:
     value = getattr(scenario, form)
     if value > top:
         raise ValueError(f"{form} must be <= {top} when measured at gamma={gamma}, got {value:g}")
+
+
+def _check_curve(scenario: Scenario) -> None:
+    """A measured curve of v must be one, and reach the γ in use."""
+    if scenario.verify_form != "curve":
+        return
+    reach = measured_step_cost(scenario.verify_costs, c=0.0).reach
+    if scenario.gamma > reach:
+        raise ValueError(
+            f"gamma must be <= {reach}, the last of verify_costs ({reach + 1} tokens), got "
+            f"{scenario.gamma}"
+        )
 
 
 def _check_hardware(scenario: Scenario) -> None:

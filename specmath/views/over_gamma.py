@@ -152,19 +152,26 @@ def _basis(prediction: Prediction, name: str) -> Basis:
     return "assumed" if getattr(prediction.scenario, name) in (default, None) else "measured"
 
 
+def _given_inputs(prediction: Prediction, *names: str) -> list[Input]:
+    scenario = prediction.scenario
+    return [field_input(n, getattr(scenario, n), _basis(prediction, n)) for n in names]
+
+
+def _live_c(prediction: Prediction) -> tuple[str, list[Input]]:
+    """c as a formula of what was given, and the cells it looks at."""
+    if prediction.scenario.draft_form == "times":
+        return "({draft_ms}/{target_ms})", _given_inputs(prediction, "draft_ms", "target_ms")
+    return "{c}", [field_input("c", prediction.halves.cost.c, _basis(prediction, "c"))]
+
+
 def _linear_cost(prediction: Prediction, cost: LinearStepCost) -> Parts:
-    scenario, curve = prediction.scenario, prediction.curve
+    curve = prediction.curve
     inputs = [
         field_input(name, getattr(cost, name), _basis(prediction, name))
         for name in ("c_hat", "sigma", "overhead")
     ]
-    c = "{c}"
-    if scenario.draft_form == "times":
-        c = "({draft_ms}/{target_ms})"
-        inputs.append(field_input("draft_ms", scenario.draft_ms, "measured"))
-        inputs.append(field_input("target_ms", scenario.target_ms, "measured"))
-    else:
-        inputs.append(field_input("c", cost.c, _basis(prediction, "c")))
+    c, cells = _live_c(prediction)
+    inputs += cells
     # Outside [0, 1] a measured σ leaves the draft at the nearer end.
     each = f"((1-{{sigma}})*{c}+{{sigma}}*{{c_hat}})"
     if not 0 <= cost.sigma <= 1:
@@ -177,8 +184,23 @@ def _linear_cost(prediction: Prediction, cost: LinearStepCost) -> Parts:
 
 
 def _tabulated_cost(prediction: Prediction, cost: TabulatedStepCost) -> Parts:
-    """From the step-time model: constants in the file, because no formula of a cell makes them."""
+    """From the step-time model: constants in the file, because no formula of a cell makes them.
+    Of a measured curve only v is constant."""
     curve = prediction.curve
+    if prediction.scenario.verify_form == "curve":
+        c, cells = _live_c(prediction)
+        measured = "Passes over gamma + 1 tokens as measured; not live"
+        drafting = "gamma × c, and the overhead where gamma ≥ 1"
+        live = f"{{gamma}}*{c}+{{overhead}}*({{gamma}}>0)"
+        return [
+            column("verify_cost", curve.verify_cost, definition=measured, basis="measured"),
+            column("draft_cost", curve.draft_cost, live, definition=drafting),
+            column("step_cost", curve.step_cost, "{verify_cost}+{draft_cost}"),
+        ], [
+            field_input("c_hat", cost.c_hat, _basis(prediction, "c_hat")),
+            *_given_inputs(prediction, "overhead"),
+            *cells,
+        ]
     source = "From the step-time model at the batch, context and GPU of the scenario; not live"
     return [
         column("verify_cost", curve.verify_cost, definition=source),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from driver import ANSWER, GAMMA, WIDE, Visitor, is_said, shows, until
+from driver import ANSWER, GAMMA, PATIENCE, WIDE, Visitor, is_said, shows, until
+from playwright.sync_api import expect
 
 from specmath.scenario import EXAMPLE
-from specmath.scenario.files import revised
+from specmath.scenario.files import revised, to_link
 
 pytestmark = pytest.mark.browser
 
@@ -99,11 +100,31 @@ def _uses_gamma(visitor: Visitor, gamma: int) -> None:
 def test_verification_cost_joins_the_two_theorems(visitor: Visitor) -> None:
     visitor.open()
     # v = γ+1: compute-bound, every γ costs more arithmetic than it saves.
-    visitor.type_number("Verifying 5, typed", "5")
+    visitor.type_number("v of 5 tokens, typed", "5")
     visitor.says("Leave it off.")
     until(lambda: check_numbers(visitor))
     p = visitor.prediction()
     assert p.walltime_improvement == pytest.approx(1 / p.operations.value, rel=1e-12)
+
+
+def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
+    """4 tokens in v + 0.8 plain steps at γ=4; the curve, not a line, is drawn over γ."""
+    visitor.open()
+    visitor.choose("Verification: what you know", "Measured: v at every γ")
+    box = visitor.page.get_by_role("textbox", name="v of 2, 3, 4 … tokens")
+    expect(box).to_have_value("1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0", timeout=PATIENCE * 1e3)
+    visitor.paste("v of 2, 3, 4 … tokens", "1.6, 1.9, 1.5, 1.7, 1.75")
+    measured = revised(EXAMPLE, {"verify_costs": (1.6, 1.9, 1.5, 1.7, 1.75)})
+    is_said(visitor, measured)
+    until(lambda: check_numbers(visitor))
+    assert visitor.prediction().walltime_improvement == pytest.approx(4 / (1.7 + 0.8))
+    drawn = visitor.figures()[0]["Speedup"]
+    assert drawn["x"] == [0, 1, 2, 3, 4, 5]
+    assert drawn["y"] == pytest.approx(visitor.prediction().curve.walltime_improvement.tolist())
+    # Beyond what was measured nothing is predicted, and the page keeps what it had.
+    visitor.type_number(GAMMA, "6")
+    visitor.says("gamma must be ≤ 5")
+    assert visitor.link() == to_link(measured)
 
 
 @pytest.mark.parametrize("gap", [0, 0.1, 0.25])
