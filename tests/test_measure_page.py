@@ -24,10 +24,12 @@ from specmath.charts.measure import (
 )
 from specmath.checks import InputError
 from specmath.measure import details
+from specmath.measure.files import read_report, write_report
 from specmath.measure.pairs import BUILTIN, builtin_pair, builtin_prompts
+from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt, parse_prompts, spread
-from specmath.measure.report import Report, read_report, write_report
-from specmath.measure.run import Plan, measure
+from specmath.measure.report import Report
+from specmath.measure.run import measure
 from specmath.measure.speculate import Generation
 from specmath.measure.to_scenario import to_scenario
 from specmath.measure.written import real_numbers, whole_numbers

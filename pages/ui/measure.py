@@ -8,10 +8,11 @@ import streamlit as st
 from pages.ui.furniture import verbatim
 from pages.ui.measure_job import Job, Models
 from specmath.checks import InputError
+from specmath.measure.files import read_report
 from specmath.measure.pairs import BUILTIN, builtin_prompts
+from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt, parse_prompts, spread
-from specmath.measure.report import Report, read_report
-from specmath.measure.run import Plan
+from specmath.measure.report import Report
 from specmath.measure.written import real_numbers, whole_numbers
 
 BUILTIN_PAIR, FOLDERS = "Built-in pair", "Models in folders"

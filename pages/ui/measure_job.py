@@ -8,8 +8,9 @@ from pathlib import Path
 
 from specmath.checks import InputError
 from specmath.measure.pairs import BUILTIN, Pair, load_pair
+from specmath.measure.plan import Plan
 from specmath.measure.report import Report
-from specmath.measure.run import Plan, measure
+from specmath.measure.run import measure
 
 ONE_AT_A_TIME = threading.Lock()
 """Two measurements at once would time each other."""

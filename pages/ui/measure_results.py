@@ -15,7 +15,8 @@ from specmath.charts.measure import (
     survival_by_position,
 )
 from specmath.checks import InputError
-from specmath.measure.report import Report, report_csv, write_report
+from specmath.measure.files import report_csv, write_report
+from specmath.measure.report import Report
 from specmath.measure.to_scenario import to_scenario
 from specmath.views.measured import (
     Place,

@@ -11,10 +11,12 @@ import click
 from specmath.checks import InputError
 from specmath.cli.options import format_option
 from specmath.cli.output import Row, print_rows
+from specmath.measure.files import report_csv, write_report
 from specmath.measure.pairs import BUILTIN, Pair, builtin_pair, builtin_prompts, load_pair
+from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt, read_prompts, spread
-from specmath.measure.report import Report, report_csv, write_report
-from specmath.measure.run import Plan, measure
+from specmath.measure.report import Report
+from specmath.measure.run import measure
 from specmath.measure.to_scenario import to_scenario
 from specmath.measure.written import whole_numbers
 from specmath.scenario.files import to_toml

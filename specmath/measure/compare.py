@@ -30,7 +30,7 @@ from specmath.replay import ReplayAcceptance
 from specmath.theorems import expected_tokens
 
 if TYPE_CHECKING:
-    from specmath.measure.run import Texts
+    from specmath.measure.texts import Texts
 
 __all__ = ["ALL", "acceptance_rows", "comparison_rows", "costs_of", "segments_of", "timing_rows"]
 

@@ -15,7 +15,7 @@ from specmath.measure.report import Interval, RunRow
 from specmath.measure.speculate import Generation
 
 if TYPE_CHECKING:
-    from specmath.measure.run import Texts
+    from specmath.measure.texts import Texts
 
 __all__ = ["run_rows"]
 

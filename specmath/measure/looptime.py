@@ -10,7 +10,7 @@ a plain step right after a wide one is slower than among its like.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,11 +63,13 @@ def time_loop(
     gammas: Sequence[int],
     sampling: Sampling,
     places: int,
+    now: Callable[[], float] = time.perf_counter,
 ) -> LoopTimes | None:
     """Walk (prompt, output) texts until about `places` steps of each γ were timed.
 
-    Steps are shared among the texts, the first of each walk warms up and is left out. None where
-    the texts are too short for two steps of each γ. InputError without texts or without γ ≥ 1.
+    Steps are shared among the texts, the first of each walk warms up and is left out. `now` is
+    the clock in seconds. None where the texts are too short for two steps of each γ. InputError
+    without texts or without γ ≥ 1.
     """
     gammas = sorted({int(g) for g in whole("gamma", list(gammas), 1)})
     if not texts or not gammas:
@@ -76,7 +78,7 @@ def time_loop(
     spent: dict[int, list[tuple[float, float]]] = {gamma: [] for gamma in (0, *gammas)}
     for prompt, output in texts:
         for gamma, found in spent.items():
-            found += _walk(target, draft, prompt, output, gamma, sampling, each + 1)[1:]
+            found += _walk(target, draft, prompt, output, gamma, sampling, each + 1, now)[1:]
     if not all(spent.values()):
         return None
     seconds = {gamma: np.array(found) for gamma, found in spent.items()}
@@ -89,7 +91,7 @@ def time_loop(
 
 def _walk(
     target: LanguageModel, draft: Draft, prompt: Sequence[int], output: Sequence[int], gamma: int,
-    sampling: Sampling, steps: int,
+    sampling: Sampling, steps: int, now: Callable[[], float],
 ) -> list[tuple[float, float]]:  # fmt: skip
     """(drafting, verifying) seconds of up to `steps` steps along the text."""
     cache, session = target.new_cache(), draft.session()
@@ -99,18 +101,18 @@ def _walk(
         target.read(np.array([tokens[:-1]]), cache)
     spent: list[tuple[float, float]] = []
     while len(tokens) < len(whole_text) and len(spent) < steps:
-        begun = time.perf_counter()
+        begun = now()
         proposal = Proposal([])
         if gamma:
             room = min(gamma, len(whole_text) - len(tokens) - 1)
             proposal = session.propose(tokens, room, sampling, rng)
-        drafted = time.perf_counter()
+        drafted = now()
         fed = np.array([[tokens[-1], *proposal.tokens]])
         verify(target.forward(fed, cache)[0], proposal, sampling, rng)
         moved = _confirmed(proposal.tokens, whole_text[len(tokens) :]) + 1
         tokens = whole_text[: len(tokens) + moved]
         cache.truncate(len(tokens) - 1)
-        spent.append((drafted - begun, time.perf_counter() - drafted))
+        spent.append((drafted - begun, now() - drafted))
     return spent
 
 

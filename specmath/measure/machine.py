@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from specmath.measure.blas import blas_threads
+from specmath.measure.clock import THREAD, Clock, blas_threads
 from specmath.measure.report import Machine
 
 __all__ = ["busy", "describe"]
@@ -34,7 +34,7 @@ def describe() -> Machine:
     )
 
 
-def busy() -> str:
+def busy(clock: Clock) -> str:
     """What a reader must know of the machine's load just now; "" where it is quiet or unknown."""
     try:
         load = os.getloadavg()[0]
@@ -43,10 +43,10 @@ def busy() -> str:
     cores = os.cpu_count() or 1
     if load <= BUSY * cores:
         return ""
-    return (
-        f"The machine was busy with other work (load {load:.1f} on {cores} cores): times and "
-        "measured speedups are rough. Acceptance does not suffer."
-    )
+    words = f"The machine was busy with other work (load {load:.1f} on {cores} cores)"
+    if clock is THREAD:
+        return f"{words}; processor time of one thread hardly suffers from that."
+    return f"{words}: times and measured speedups are rough. Acceptance does not suffer."
 
 
 def _processor() -> str:

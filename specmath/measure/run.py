@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 
-from specmath.checks import InputError, real, whole
-from specmath.measure.blas import steady
+from specmath.checks import InputError
+from specmath.measure.clock import WALL, Clock, steady
 from specmath.measure.compare import (
     ALL,
     acceptance_rows,
@@ -23,100 +22,26 @@ from specmath.measure.details import run_rows
 from specmath.measure.drafts import NgramDraft
 from specmath.measure.looptime import LoopTimes, merged, time_loop
 from specmath.measure.machine import busy, describe
+from specmath.measure.memory import out_of_memory, room
 from specmath.measure.pairs import Pair
+from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt
 from specmath.measure.report import PairInfo, Report, Settings
 from specmath.measure.sampling import Sampling
 from specmath.measure.score import check_written_by, replay_of
 from specmath.measure.selfcheck import self_check
 from specmath.measure.speculate import Generation, check_prompt, generate
+from specmath.measure.texts import Done, Texts
 from specmath.measure.timing import StepTimes, time_steps
 from specmath.replay import ReplayAcceptance
 
-__all__ = ["Plan", "Texts", "measure"]
+__all__ = ["measure"]
 
 Progress = Callable[[float, str], None]
 Cancelled = Callable[[], bool]
 
 TIMED_TEXTS = 3
 """Texts of a segment on which the loop's own costs are timed."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to measure. `run_gammas` are really run; every γ of `gammas` is replayed.
-
-    `samples` texts a prompt (at temperature 0 one, as all would be alike). `own_prompts` says that
-    the prompts are the user's traffic.
-    """
-
-    prompts: tuple[Prompt, ...]
-    temperatures: tuple[float, ...] = (0.0, 0.7, 1.0)
-    top_p: float = 1.0
-    gammas: tuple[int, ...] = tuple(range(9))
-    run_gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
-    output_tokens: int = 96
-    samples: int = 1
-    seed: int = 0
-    timing_rounds: int = 30
-    batches: tuple[int, ...] = (1,)
-    contexts: tuple[int, ...] = (128,)
-    own_prompts: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.prompts:
-            raise InputError("prompts must hold at least one prompt, got none")
-        if not self.temperatures or not self.gammas:
-            raise InputError("temperatures and gammas must each hold at least one value, got none")
-        for temperature in self.temperatures:
-            Sampling(temperature, self.top_p)
-        whole("gamma", list(self.gammas), 0, 256)
-        if unknown := sorted(set(self.run_gammas) - set(self.gammas)):
-            raise InputError(f"run_gammas must be among gammas {self.gammas}, got {unknown}")
-        for name, value in (
-            ("output_tokens", self.output_tokens),
-            ("samples", self.samples),
-            ("timing_rounds", self.timing_rounds),
-        ):
-            whole(name, value, 1)
-        real("seed", self.seed, 0)
-
-    def samples_at(self, temperature: float) -> int:
-        return 1 if temperature == 0 else self.samples
-
-    @property
-    def units(self) -> int:
-        """Generations to do, for the progress."""
-        each = 1 + len(self.run_gammas)
-        return sum(each * len(self.prompts) * self.samples_at(t) for t in self.temperatures)
-
-
-@dataclass
-class Texts:
-    """All generations of one temperature, aligned by prompt and sample."""
-
-    sampling: Sampling
-    segments: list[str] = field(default_factory=list)
-    groups: list[int] = field(default_factory=list)
-    prompts: list[list[int]] = field(default_factory=list)
-    plain: list[Generation] = field(default_factory=list)
-    outputs: list[list[int]] = field(default_factory=list)
-    runs: dict[int, list[Generation]] = field(default_factory=dict)
-
-    def pairs(self, gamma: int | None = None) -> list[tuple[list[int], list[int]]]:
-        """(prompt, output): the texts given or of plain decoding, or those of the run at γ."""
-        texts = self.outputs if gamma is None else [run.tokens for run in self.runs[gamma]]
-        return list(zip(self.prompts, texts, strict=True))
-
-
-@dataclass(frozen=True)
-class _Done:
-    """One temperature: its texts, their replay, that of each run's own texts, loop times."""
-
-    texts: Texts
-    replay: ReplayAcceptance
-    own: dict[int, ReplayAcceptance]
-    loops: dict[str, LoopTimes]
 
 
 class _Stopped(Exception):
@@ -143,8 +68,8 @@ def measure(
             check_prompt(pair.target, tokens, plan.output_tokens + max(plan.gammas))
         except InputError as error:
             raise InputError(f"prompt {number}: {error}") from error
-    with steady(pair.target):
-        work = _Work(pair, plan, encoded, progress or (lambda share, what: None), cancelled)
+    with steady(pair.target) as clock:
+        work = _Work(pair, plan, encoded, clock, progress or (lambda share, what: None), cancelled)
         return work.report(_reason_to_stop(work), time.perf_counter() - begun)
 
 
@@ -158,22 +83,22 @@ def _reason_to_stop(work: _Work) -> str:
     except KeyboardInterrupt:
         reason = "interrupted half-way"
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or "memory" in str(error).lower()):
+        if not out_of_memory(error):
             raise
-        reason = "ran out of memory half-way; take fewer output tokens or a smaller context"
+        reason = f"ran out of memory half-way; {room(work.pair.target)}, or fewer output tokens"
     return reason
 
 
 class _Work:
     def __init__(
-        self, pair: Pair, plan: Plan, encoded: list[list[int]], progress: Progress,
+        self, pair: Pair, plan: Plan, encoded: list[list[int]], clock: Clock, progress: Progress,
         cancelled: Cancelled | None,
     ) -> None:  # fmt: skip
-        self.pair, self.plan, self.encoded = pair, plan, encoded
+        self.pair, self.plan, self.encoded, self.clock = pair, plan, encoded, clock
         self.progress, self.cancelled = progress, cancelled
         self.times: StepTimes | None = None
-        self.done: list[_Done] = []
-        self.busy = busy()
+        self.done: list[Done] = []
+        self.busy = busy(clock)
         self.timing = max(1, plan.units // 20)
         self.count, self.total = 0.0, self.timing + 2 * plan.units
 
@@ -183,7 +108,7 @@ class _Work:
         self.times = time_steps(
             self.pair.target, self.pair.draft_model, gammas=gammas, batches=self.plan.batches,
             contexts=self.plan.contexts, rounds=self.plan.timing_rounds, sampling=sampling,
-            cancelled=self.cancelled,
+            now=None if self.clock is WALL else self.clock.now, cancelled=self.cancelled,
         )  # fmt: skip
         self._advance(self.timing, "timed target and draft")
         for temperature in self.plan.temperatures:
@@ -230,7 +155,7 @@ class _Work:
             self.pair.target, self.pair.draft, self.encoded[number], gamma=gamma,
             limit=self.plan.output_tokens, sampling=texts.sampling,
             rng=np.random.default_rng([self.plan.seed, number, sample, gamma]),
-            stop_ids=self.pair.tokenizer.stop_ids,
+            stop_ids=self.pair.tokenizer.stop_ids, now=self.clock.now,
         )  # fmt: skip
         self._advance(1, f"{texts.sampling}: prompt {number + 1} of {len(self.plan.prompts)}")
         return made
@@ -255,7 +180,7 @@ class _Work:
 
         own = {gamma: of(gamma) for gamma in texts.runs}
         loops: dict[str, LoopTimes] = {}
-        self.done.append(_Done(texts, of(None), own, loops))
+        self.done.append(Done(texts, of(None), own, loops))
         self._time_loops(texts, loops)  # last: an interruption here keeps the acceptance
 
     def _time_loops(self, texts: Texts, found: dict[str, LoopTimes]) -> None:
@@ -268,6 +193,7 @@ class _Work:
             timed = time_loop(
                 self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
                 sampling=texts.sampling, places=self.plan.timing_rounds,
+                now=self.clock.now,
             )  # fmt: skip
             if timed is not None:
                 found[name] = timed
@@ -310,7 +236,7 @@ class _Work:
                 temperatures=plan.temperatures, top_p=plan.top_p, gammas=plan.gammas,
                 run_gammas=plan.run_gammas, output_tokens=plan.output_tokens,
                 prompts=len(plan.prompts), samples=plan.samples, own_prompts=plan.own_prompts,
-                seed=plan.seed,
+                seed=plan.seed, clock=self.clock.kind,
             ),
             costs=costs,
             timings=timing_rows(times),

@@ -9,7 +9,7 @@ whatever the draft. Plain decoding is the same loop with γ = 0.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,21 +64,23 @@ def generate(
     sampling: Sampling,
     rng: np.random.Generator,
     stop_ids: Sequence[int] = (),
+    now: Callable[[], float] = time.perf_counter,
 ) -> Generation:
     """Generate up to `limit` tokens after `prompt`, or until one of `stop_ids` was emitted.
 
-    γ = 0 or no draft is plain decoding. A step never drafts more than the text has left. Raises
-    InputError for an empty prompt and for one that leaves no room for `limit` tokens.
+    γ = 0 or no draft is plain decoding. A step never drafts more than the text has left. `now`
+    is the clock in seconds. Raises InputError for an empty prompt and for one that leaves no room
+    for `limit` tokens.
     """
     check_prompt(target, prompt, limit)
     gamma = int(whole("gamma", gamma, 0))
     tokens = [int(token) for token in prompt]
     cache = target.new_cache()
-    begun = time.perf_counter()
+    begun = now()
     if len(tokens) > 1:
         target.read(np.array([tokens[:-1]]), cache)
     session = draft.session() if draft is not None and gamma else None
-    ready = time.perf_counter()
+    ready = now()
     emitted, drafted, ends = [], [], []
     left = limit
     while left > 0:
@@ -92,7 +94,7 @@ def generate(
         left -= len(new)
         emitted.append(len(new))
         drafted.append(len(proposal.tokens))
-        ends.append(time.perf_counter() - ready)
+        ends.append(now() - ready)
         if new[-1] in stop_ids:
             break
     return Generation(tokens[len(prompt) :], emitted, drafted, ends, ready - begun)

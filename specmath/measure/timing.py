@@ -17,6 +17,7 @@ from scipy.stats import binom
 from specmath import models
 from specmath.checks import FloatArray, InputError, real, whole
 from specmath.measure.engine import LanguageModel
+from specmath.measure.memory import out_of_memory, room
 from specmath.measure.sampling import Sampling, draw
 
 __all__ = [
@@ -99,13 +100,15 @@ def time_steps(
     rounds: int = 30,
     warmup: int = 3,
     sampling: Sampling | None = None,
+    now: Callable[[], float] | None = None,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
 ) -> StepTimes:
     """Time the target for 1 and for γ+1 tokens and the draft for 1, over batch and context.
 
-    `sampling` adds the draw of a token from each row (None: the forward alone). InputError where a
-    context does not fit the model. Running out of memory ends that shape and is noted.
+    `sampling` adds the draw of a token from each row (None: the forward alone). `now` is the clock
+    in seconds (None: the model's own way). InputError where a context does not fit the model.
+    Running out of memory ends that shape and is noted.
     """
     sizes = sorted({1, *(int(g) + 1 for g in whole("gamma", list(gammas), 0))})
     rounds = int(whole("rounds", rounds, 1))
@@ -122,12 +125,15 @@ def time_steps(
     for done, (batch, context) in enumerate(shapes):
         try:
             forwards += _one_shape(
-                target, draft, batch, context, sizes, rounds, warmup, sampling, cancelled
+                target, draft, batch, context, sizes, rounds, warmup, sampling, now, cancelled
             )
         except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
-            notes.append(f"batch {batch}, context {context} ran out of memory and was left out")
+            notes.append(
+                f"batch {batch}, context {context} ran out of memory and was left out; "
+                f"{room(target)}"
+            )
         if progress:
             progress((done + 1) / len(shapes), f"timed batch {batch}, context {context}")
         if cancelled and cancelled():
@@ -135,18 +141,14 @@ def time_steps(
     return StepTimes(tuple(forwards), not notes, tuple(notes))
 
 
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "memory" in str(error).lower()
-
-
 def _one_shape(
     target: LanguageModel, draft: LanguageModel | None, batch: int, context: int,
     sizes: Sequence[int], rounds: int, warmup: int, sampling: Sampling | None,
-    cancelled: Cancelled | None,
+    now: Callable[[], float] | None, cancelled: Cancelled | None,
 ) -> list[TimedForward]:  # fmt: skip
-    calls = [("target", size, _call(target, batch, size, context, sampling)) for size in sizes]
+    calls = [("target", size, _call(target, batch, size, context, sampling, now)) for size in sizes]
     if draft is not None:
-        calls.append(("draft", 1, _call(draft, batch, 1, context, sampling)))
+        calls.append(("draft", 1, _call(draft, batch, 1, context, sampling, now)))
     seconds: list[list[float]] = [[] for _ in calls]
     for number in range(warmup + rounds):
         for own, (_, _, call) in zip(seconds, calls, strict=True):
@@ -162,7 +164,12 @@ def _one_shape(
 
 
 def _call(
-    model: LanguageModel, batch: int, size: int, context: int, sampling: Sampling | None
+    model: LanguageModel,
+    batch: int,
+    size: int,
+    context: int,
+    sampling: Sampling | None,
+    now: Callable[[], float] | None,
 ) -> Callable[[], float]:
     cache = model.filled_cache(batch, context)
     rng = np.random.default_rng(0)
@@ -180,7 +187,12 @@ def _call(
                 draw(sampling.probabilities(row), rng)
 
     def call() -> float:
-        spent = model.seconds(work)
+        if now is None:
+            spent = model.seconds(work)
+        else:
+            begun = now()
+            work()
+            spent = now() - begun
         cache.truncate(context)
         return spent
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from specmath.checks import InputError
+from specmath.measure.memory import fits, free_bytes
 from specmath.measure.torch_engine import TorchModel, default_device, require_torch, short
 
-__all__ = ["free_bytes", "load_model", "random_model", "room"]
+__all__ = ["load_model", "random_model"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -43,7 +43,7 @@ def load_model(
         if not device_map:
             model = model.to(device)
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise InputError(f"{source} does not fit: {room(device)}") from error
+        raise InputError(f"{source} does not fit: {fits(device)}") from error
     except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise InputError(f"cannot load {source}: {short(error)}") from error
     return TorchModel(model, Path(source).name or source)
@@ -70,7 +70,7 @@ def random_model(
     try:
         model = model.to_empty(device=device)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        raise InputError(f"{config_file} does not fit: {room(device)}") from error
+        raise InputError(f"{config_file} does not fit: {fits(device)}") from error
     for weights in model.parameters():
         with torch.no_grad():
             weights.normal_(0.0, 0.02)
@@ -111,30 +111,7 @@ def _check_folder(source: str, device: str) -> None:
     _check_room(source, sum(file.stat().st_size for file in files), device)
 
 
-def free_bytes(device: str) -> int:
-    """Memory that is free on a device now."""
-    import torch
-
-    if device.startswith("cuda") and torch.cuda.is_available():
-        return int(torch.cuda.mem_get_info()[0])
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
-        return int(kilobytes) * 1024
-    except (OSError, StopIteration):  # not Linux: all that was built in is the best bound
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def room(device: str) -> str:
-    """What fits, in words."""
-    free = free_bytes(device)
-    return (
-        f"{free / 1e9:.1f} GB are free on {device}, enough for about {free / 2.4e9:.1f} billion "
-        "parameters in bfloat16; take a smaller model, a smaller batch or context, or --device-map "
-        "auto over several GPUs"
-    )
-
-
 def _check_room(name: str, need: int, device: str) -> None:
-    if need > free_bytes(device):
-        raise InputError(f"{name} needs {need / 1e9:.1f} GB for its weights; {room(device)}")
+    free = free_bytes(device)
+    if free is not None and need > free:
+        raise InputError(f"{name} needs {need / 1e9:.1f} GB for its weights; {fits(device)}")

@@ -10,7 +10,8 @@ import pytest
 from driver import Visitor, is_said, until
 from playwright.sync_api import FilePayload, expect
 
-from specmath.measure.report import Report, read_report
+from specmath.measure.files import read_report
+from specmath.measure.report import Report
 from specmath.measure.to_scenario import to_scenario
 from specmath.scenario.files import revised
 from specmath.views.measured import Place, acceptance_of, comparison_of, headline, run_of

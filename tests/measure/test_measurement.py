@@ -14,12 +14,13 @@ from table_model import TableModel, pair
 from specmath.checks import InputError
 from specmath.cli.measure import measure_command
 from specmath.measure.drafts import ModelDraft, NgramDraft, layer_skip
+from specmath.measure.files import read_report, report_csv, write_report
 from specmath.measure.llama import NumpyLlama, read_safetensors
 from specmath.measure.looptime import time_loop
 from specmath.measure.pairs import Pair, builtin_folder, builtin_pair, builtin_prompts, load_pair
+from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt, read_prompts, spread
-from specmath.measure.report import read_report, report_csv, write_report
-from specmath.measure.run import Plan, measure
+from specmath.measure.run import measure
 from specmath.measure.sampling import Sampling
 from specmath.measure.score import replay_of
 from specmath.measure.speculate import generate

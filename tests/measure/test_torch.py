@@ -22,7 +22,8 @@ from specmath.measure.pairs import (  # noqa: E402
     builtin_prompts,
     load_pair,
 )
-from specmath.measure.run import Plan, measure  # noqa: E402
+from specmath.measure.plan import Plan  # noqa: E402
+from specmath.measure.run import measure  # noqa: E402
 from specmath.measure.sampling import Sampling  # noqa: E402
 from specmath.measure.score import replay_of  # noqa: E402
 from specmath.measure.speculate import generate  # noqa: E402
