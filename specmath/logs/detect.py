@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,8 @@ from specmath.logs.documents import json_value, looks_like_json, objects, opens_
 from specmath.logs.engine import Node, Parser
 from specmath.logs.engines import ENGINES
 from specmath.logs.errors import LogError, start_of
-from specmath.logs.marks import BLOCK, Marks
+from specmath.logs.lanes import Waiting, take_out
+from specmath.logs.marks import BLOCK, Marks, bit_of, block_starts, line_end
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
 from specmath.logs.source import Readable, Source, as_sources, pieces
@@ -22,6 +24,8 @@ LARGEST_BLOCK = 32 << 20
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # What JSON loggers (docker, zap, pino, structlog) call the line they wrap.
 _WRAPPED = ("log", "message", "msg", "MESSAGE")
+
+_SHAPES = [(index, shape) for index, engine in enumerate(ENGINES) for shape in engine.shapes]
 
 
 def read(source: Readable | Iterable[Readable], *, gamma: int | None = None) -> list[Reading]:
@@ -71,6 +75,9 @@ class _Run:
     def _piece(self, source: Source, first: int, piece: bytes, block: _Block) -> None:
         data = b"\n" + piece  # so that the first line, too, follows a newline
         resume = self._take(source, data, 1, block) if block.open else 0
+        waiting: Iterable[Waiting] = ()
+        if not resume and not _holds_block(data):
+            data, waiting = self._common(source, first, data)
         number, counted = first - 1, 0
         for start, end, bits in self.marks.lines(data):
             if start < resume:
@@ -78,11 +85,25 @@ class _Run:
             number += data.count(b"\n", counted, start)
             counted = start
             line = data[start:end]
+            for rows in waiting:
+                if bits & rows.bit or b"{" in line:
+                    rows.give(number)
             if bits & BLOCK and opens_block(line):
                 block.begin(number, line)
                 resume = self._take(source, data, start, block)
             else:
                 self._line(line.decode("utf-8", "replace"), bits, source.place(number))
+        for rows in waiting:
+            rows.give(math.inf)
+
+    def _common(self, source: Source, first: int, data: bytes) -> tuple[bytes, Iterable[Waiting]]:
+        """`data` without the lines of common shapes, and those, an engine's together."""
+        data, rows = take_out(source, first, data, [shape for _, shape in _SHAPES])
+        waiting = []
+        for index in sorted({index for index, _ in _SHAPES}) if rows else ():
+            own = [found for found, (of, _) in zip(rows, _SHAPES, strict=True) if of == index]
+            waiting.append(Waiting(self.parsers[index], bit_of(index), own))
+        return data, waiting
 
     def _take(self, source: Source, data: bytes, start: int, block: _Block) -> int:
         """Give the block `data` from `start` up to its end; the offset after it."""
@@ -179,6 +200,11 @@ class _Run:
             f"no speculation found{hint}: no line is in the telemetry format of {names}. "
             f"It starts {start_of(self.start)}{file if named else ''}"
         )
+
+
+def _holds_block(data: bytes) -> bool:
+    """Whether a JSON value that spans several lines begins here: what is in it are no lines."""
+    return any(opens_block(data[at : line_end(data, at)]) for at in block_starts(data))
 
 
 class _Block:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from specmath.logs.lanes import Rows
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
 
@@ -40,6 +41,9 @@ class Parser:
     def line(self, text: str, at: Place) -> None:
         """A line of text that holds one of the engine's marks."""
 
+    def rows(self, found: Sequence[Rows]) -> None:
+        """Lines of the engine's `shapes`, a Rows for each; no other line of it lies between."""
+
     def document(self, node: Node, at: Place) -> bool:
         """A JSON object, outermost first; True if it was this engine's (nothing inside is read)."""
         return False
@@ -55,11 +59,16 @@ class Parser:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`marks`: a line is handed to the parser only if it holds one of these byte strings."""
+    """`marks`: a line is handed to the parser only if it holds one of these byte strings.
+
+    `shapes`: the engine's most common lines when nothing is odd about them. They may come as
+    columns, to the parser's rows() instead of its line().
+    """
 
     name: str
     marks: tuple[bytes, ...]
     parser: Callable[[int | None, Notes], Parser]
+    shapes: tuple[re.Pattern[bytes], ...] = ()
 
 
 def number_in(node: Node, *keys: str) -> float | None:

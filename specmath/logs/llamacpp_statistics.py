@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from specmath.checks import FloatArray, IntArray
 from specmath.logs.errors import LogError
+from specmath.logs.lanes import Rows, rate_columns
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
 from specmath.logs.survival import RATE_LIST, parse_rates
 from specmath.logs.tally import Tally, make_reading
 
-__all__ = ["Statistics"]
+__all__ = ["COMMON", "Statistics"]
 
 _LINE = re.compile(r"statistics\s{1,40}([A-Za-z0-9_\-+]{1,40}):(.{1,4000})")
 _COUNT = re.compile(r"#(gen drafts|acc drafts|gen tokens|acc tokens) =\s{0,20}(\d{1,15})\b")
@@ -27,6 +31,15 @@ _TIMES = re.compile(
     r"\s{0,20}(\d{1,12}(?:\.\d{1,6})?) ms"
 )
 _TIME = re.compile(r"dur =\s{0,20}(\d{1,12}(?:\.\d{1,6})?) ms")
+_MS = r" {0,20}(\d{1,12}(?:\.\d{1,6})?)"
+# A line as printed since 2026: type, drafts, drafted, accepted, mean, rates, three times.
+COMMON = re.compile(
+    r"statistics {1,40}([A-Za-z0-9_\-+]{1,40}): #calls\(b,g,a\) =[\d ]{1,60}, "
+    r"#gen drafts = {0,20}(\d{1,15}), #acc drafts = {0,20}\d{1,15}, "
+    r"#gen tokens = {0,20}(\d{1,15}), #acc tokens = {0,20}(\d{1,15})"
+    rf"(?:, #mean acc len = {{0,20}}(\d{{1,6}}\.\d{{1,6}}), #acc rate/pos = \(({RATE_LIST})\))?"
+    rf", dur\(b,g,a\) ={_MS},{_MS},{_MS} ms[ \r]{{0,4}}(?=\n|\Z)".encode()
+)
 MOST_TYPES = 64
 Totals = tuple[int, int, int]
 
@@ -66,6 +79,45 @@ class Statistics:
         if found.group(1) not in self._types and len(self._types) >= MOST_TYPES:
             return
         self._add(self._types.setdefault(found.group(1), _Type()), now, found.group(2), at)
+
+    def rows(self, rows: Rows) -> None:
+        """Lines that match COMMON."""
+        named: dict[bytes, list[int]] = {}
+        for index, match in enumerate(rows.matches):
+            named.setdefault(match[1], []).append(index)
+        totals = np.column_stack([rows.column(group) for group in (2, 3, 4)])
+        rates, counts, falling = rate_columns([match[6] for match in rows.matches])
+        steps, drafted, accepted = totals.T
+        away = abs(rows.optional(5) - 1.0 - accepted / np.maximum(steps, 1.0))
+        good = (
+            falling & (accepted <= drafted) & (steps <= drafted) & ~((away > 0.006) & (steps > 0))
+        )
+        runs = {name: self._run(name, totals[which]) for name, which in named.items()}
+        if not good.all() or not all(runs.values()):
+            for index in range(len(rows)):
+                self.line(rows.text(index), rows.place(index))
+            return
+        for name, which in named.items():
+            kind, last = self._types[name.decode()], which[-1]
+            self._extend(kind, totals[which], rows.lines[which])
+            kind.rates = tuple(rates[last, : counts[last]].tolist()) or None
+            kind.seconds = sum(float(rows.matches[last][group]) for group in (7, 8, 9)) / 1000.0
+
+    def _run(self, name: bytes, totals: FloatArray) -> bool:
+        """Whether these totals of a type go on from its last and never fall."""
+        kind = self._types.get(name.decode())
+        return kind is not None and bool(np.all(np.diff(totals, axis=0, prepend=[kind.last]) >= 0))
+
+    @staticmethod
+    def _extend(kind: _Type, totals: FloatArray, lines: IntArray) -> None:
+        new = np.diff(totals, axis=0, prepend=[kind.last])
+        more = new[:, 0] > 0
+        steps, drafted, accepted = new[more].T
+        kind.tally.extend(
+            lines[more].tolist(), lambda _: None,
+            steps=steps, drafted=drafted, accepted=accepted,
+        )  # fmt: skip
+        kind.last = (int(totals[-1, 0]), int(totals[-1, 1]), int(totals[-1, 2]))
 
     def _add(self, kind: _Type, now: Totals, text: str, at: Place) -> None:
         if any(new < old for new, old in zip(now, kind.last, strict=True)):

@@ -7,13 +7,14 @@ are looked at for the marks under it. A mark without a stem becomes its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from specmath.logs.engine import Engine
 
-__all__ = ["BLOCK", "Marks"]
+__all__ = ["BLOCK", "Marks", "bit_of", "block_starts", "line_end"]
 
-# Bit 0: the line may open a JSON value; bit i + 1: engine i wants it.
+# Bit 0: the line may open a JSON value; the others: see bit_of.
 BLOCK = 1
 STEMS = (
     b"ccept",
@@ -32,7 +33,12 @@ STEMS = (
     b"Benchmark",
     b"mean_tpot_ms",
 )
-_AFTER_BRACKET = b"\n\r{ "
+_BLOCK_START = re.compile(rb"\n(?=\{|\[(?:[\n\r{ ]|\Z))")
+
+
+def bit_of(index: int) -> int:
+    """The bit of the engine of this index."""
+    return 2 << index
 
 
 class Marks:
@@ -40,10 +46,10 @@ class Marks:
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self._under: dict[bytes, list[tuple[bytes, int]]] = {}
-        for index, engine in enumerate(engines, start=1):
+        for index, engine in enumerate(engines):
             for mark in engine.marks:
                 stem = next((stem for stem in STEMS if stem in mark), mark)
-                self._under.setdefault(stem, []).append((mark, 1 << index))
+                self._under.setdefault(stem, []).append((mark, bit_of(index)))
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         """(start, end, bits) of each wanted line, in order.
@@ -59,10 +65,9 @@ class Marks:
                 found[start] = found.get(start, 0) | 1 << index
                 end = data.find(b"\n", at)
                 at = data.find(stem, end) if end >= 0 else -1
-        blocks = set(_block_starts(data))
+        blocks = set(block_starts(data))
         for start in sorted(found.keys() | blocks):
-            end = data.find(b"\n", start)
-            end = len(data) if end < 0 else end
+            end = line_end(data, start)
             bits, stems = BLOCK if start in blocks else 0, found.get(start, 0)
             line = data[start:end] if stems else b""
             while stems:
@@ -75,16 +80,14 @@ class Marks:
                 yield start, end, bits
 
 
-def _block_starts(data: bytes) -> Iterator[int]:
+def block_starts(data: bytes) -> list[int]:
     """Starts of lines that begin with { or with [ and nothing but an object after it."""
     if b"{" not in data:
-        return
-    at = data.find(b"\n{")
-    while at >= 0:
-        yield at + 1
-        at = data.find(b"\n{", at + 1)
-    at = data.find(b"\n[")
-    while at >= 0:
-        if data[at + 2 : at + 3] in _AFTER_BRACKET:
-            yield at + 1
-        at = data.find(b"\n[", at + 1)
+        return []
+    return [found.end() for found in _BLOCK_START.finditer(data)]
+
+
+def line_end(data: bytes, start: int) -> int:
+    """Where the line that begins at `start` ends, its newline not included."""
+    end = data.find(b"\n", start)
+    return len(data) if end < 0 else end

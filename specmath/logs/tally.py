@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from specmath.checks import FloatArray
 from specmath.logs.estimate import Alpha, conditional, estimate_alpha
 from specmath.logs.record import Reading, Requests, Window
+from specmath.logs.series import Series, window_rows
 
-__all__ = ["Series", "Spread", "Tally", "make_reading"]
+__all__ = ["Spread", "Tally", "make_reading"]
 
-MOST_WINDOWS = 4096
 MOST_REQUESTS = 4096
 LONGEST_DRAFT = 1024
-
-
-class Series:
-    """Windows in order; above MOST_WINDOWS neighbours are merged, so a long log stays small."""
-
-    def __init__(self) -> None:
-        self._windows: list[Window] = []
-        self._partial: Window | None = None
-        self._span = 1
-        self._filled = 0
-
-    def add(self, window: Window) -> None:
-        """Append `window`."""
-        self._partial = window if self._partial is None else _merged(self._partial, window)
-        self._filled += 1
-        if self._filled == self._span:
-            self._windows.append(self._partial)
-            self._partial, self._filled = None, 0
-        if len(self._windows) > MOST_WINDOWS:
-            pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
-            odd = [self._windows[-1]] if len(self._windows) % 2 else []
-            self._windows = [_merged(first, second) for first, second in pairs] + odd
-            self._span *= 2
-
-    def windows(self) -> tuple[Window, ...]:
-        """All windows, the unfinished one included."""
-        return tuple(self._windows) + ((self._partial,) if self._partial is not None else ())
-
-
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second
-
-
-def _merged(first: Window, second: Window) -> Window:
-    """Two neighbouring windows as one: counts add, rates average by weight."""
-    weight = first.weight + second.weight
-    shares = (first.weight / weight, second.weight / weight) if weight > 0 else (0.5, 0.5)
-    tokens = None
-    if first.tokens_per_step is not None and second.tokens_per_step is not None:
-        tokens = shares[0] * first.tokens_per_step + shares[1] * second.tokens_per_step
-    survival = None
-    if first.survival and second.survival and len(first.survival) == len(second.survival):
-        pairs = zip(first.survival, second.survival, strict=True)
-        survival = tuple(shares[0] * a + shares[1] * b for a, b in pairs)
-    return Window(
-        line=first.line,
-        when=first.when,
-        steps=_sum(first.steps, second.steps),
-        drafted=_sum(first.drafted, second.drafted),
-        accepted=_sum(first.accepted, second.accepted),
-        tokens_per_step=tokens,
-        survival=survival,
-        weight=weight,
-    )
 
 
 class Spread:
@@ -129,6 +76,31 @@ class Tally:
         self.series.add(
             Window(line, when, whole, drafted, accepted, tokens, tuple(survival) or None, steps)
         )
+
+    def extend(
+        self,
+        lines: Sequence[int],
+        when: Callable[[int], str | None],
+        *,
+        steps: FloatArray,
+        drafted: FloatArray,
+        accepted: FloatArray,
+        survival: FloatArray | None = None,
+    ) -> None:
+        """Add windows, all with steps > 0, as columns of one length [n]; `survival` [n, γ]."""
+        self.steps += float(steps.sum())
+        self.drafted += int(drafted.sum())
+        self.accepted += int(accepted.sum())
+        if survival is not None:
+            missing = survival.shape[1] - len(self.at_position)
+            self.at_position += [0.0] * max(missing, 0)
+            for position, count in enumerate(steps @ survival):
+                self.at_position[position] += float(count)
+        rows = window_rows(
+            steps, steps=np.rint(steps), drafted=drafted, accepted=accepted,
+            tokens_per_step=1.0 + accepted / steps, survival=survival,
+        )  # fmt: skip
+        self.series.extend(rows, lines, when)
 
     @property
     def survival(self) -> tuple[float, ...] | None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specmath.logs.engine import Engine, Parser
 from specmath.logs.errors import LogError
-from specmath.logs.llamacpp_statistics import Statistics
+from specmath.logs.lanes import Rows
+from specmath.logs.llamacpp_statistics import COMMON, Statistics
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
 from specmath.logs.survival import RATE_LIST, parse_rates
@@ -39,6 +41,15 @@ _MEAN = re.compile(r"mean (?:acceptance length|len) =\s{0,8}(\d{1,6}\.\d{1,6})")
 _RATES = re.compile(rf"(?:acceptance rate per position|acc per pos) = \(({RATE_LIST})\)")
 _EVAL = re.compile(
     r"(?<!prompt )\beval time =\s{0,12}(\d{1,12}(?:\.\d{1,6})?) ms /\s{0,12}(\d{1,12}) tokens"
+)
+# What 2026's server prints of a request: its prompt, its decoding, its drafts.
+_COMMON = re.compile(
+    r"print_timing: id {1,6}(\d{1,9}) \| task -?\d{1,12} \| {1,12}(?:"
+    r"(prompt )?eval time = {0,12}(\d{1,12}(?:\.\d{1,6})?) ms / {0,12}(\d{1,12}) tokens|"
+    r"draft acceptance =  {0,4}\d{1,3}\.\d{1,9} \( {0,12}(\d{1,15}) accepted /"
+    r" {0,12}(\d{1,15}) generated\)"
+    r"(?:, mean (?:acceptance length|len) = {0,8}(\d{1,6}\.\d{1,6}))?"
+    rf"(?:, acceptance rate per position = \(({RATE_LIST})\))?[ \r]{{0,4}}(?=\n|\Z))".encode()
 )
 HALF_MEAN = 0.005 + 1e-9
 HALF_RATE = 0.0005 + 1e-9
@@ -73,21 +84,47 @@ class LlamaLog(Parser):
         slot = _SLOT.search(text)
         key = slot.group(1) if slot else NO_SLOT
         if found := _EVAL.search(text):
-            request = self._begin(key, at)
-            request.milliseconds, request.tokens = float(found.group(1)), int(found.group(2))
+            self._timed(key, float(found.group(1)), int(found.group(2)), at)
             return
         if found := _DRAFT.search(text):
-            if key not in self._open or self._open[key].accepted is not None:
-                self._begin(key, at)
-            request = self._open[key]
-            request.at = at
-            request.accepted, request.drafted = int(found.group(1)), int(found.group(2))
-            if mean := _MEAN.search(text):
-                request.mean = float(mean.group(1))
+            mean = _MEAN.search(text)
+            length = float(mean.group(1)) if mean else None
+            self._drafted(key, int(found.group(1)), int(found.group(2)), length, at)
         elif "draft acceptance" in text:
             self.notes.add("a 'draft acceptance' line is cut off: left out", at)
         if (rates := _RATES.search(text)) and key in self._open:
             self._open[key].rates = self._checked(rates.group(1), at)
+
+    def rows(self, found: Sequence[Rows]) -> None:
+        statistics, requests = found
+        if len(statistics):
+            self._statistics.rows(statistics)
+        for index, match in enumerate(requests.matches):
+            slot, prompt, ms, tokens, accepted, drafted, mean, rates = match.groups()
+            if prompt:
+                continue
+            key, at = slot.decode(), requests.place(index)
+            if tokens:
+                self._timed(key, float(ms), int(tokens), at)
+                continue
+            self._drafted(key, int(accepted), int(drafted), float(mean) if mean else None, at)
+            if rates:
+                self._open[key].rates = self._checked(rates.decode(), at)
+
+    def _timed(self, key: str, milliseconds: float, tokens: int, at: Place) -> None:
+        request = self._begin(key, at)
+        request.milliseconds, request.tokens = milliseconds, tokens
+
+    def _drafted(
+        self, key: str, accepted: int, drafted: int, mean: float | None, at: Place
+    ) -> None:
+        if key not in self._open or self._open[key].accepted is not None:
+            self._begin(key, at)
+        request = self._open[key]
+        request.at = at
+        request.accepted, request.drafted = accepted, drafted
+        if mean is not None:
+            request.mean = mean
 
     def _checked(self, text: str, at: Place) -> tuple[float, ...] | None:
         try:
@@ -111,7 +148,9 @@ class LlamaLog(Parser):
             self.notes.add("a request whose counts contradict each other left out", request.at)
             return
         era = "2024-11" if key == NO_SLOT else "2026"
-        self._sums.setdefault(era, _Sum(era)).add(request)
+        if era not in self._sums:
+            self._sums[era] = _Sum(era)
+        self._sums[era].add(request)
 
     def readings(self) -> list[Reading]:
         for key, request in self._open.items():
@@ -254,4 +293,5 @@ ENGINE = Engine(
     "llama.cpp",
     (b"eval time =", b"draft acceptance", b"acc per pos", b"statistics "),
     LlamaLog,
+    (COMMON, _COMMON),
 )

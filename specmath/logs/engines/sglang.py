@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from specmath.checks import FloatArray
 from specmath.logs.engine import Engine, Parser, timestamp
+from specmath.logs.lanes import Rows
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading, Window
-from specmath.logs.tally import Series, make_reading
+from specmath.logs.series import Series, window_rows
+from specmath.logs.tally import make_reading
 
 __all__ = ["ENGINE"]
 
@@ -28,6 +32,10 @@ _RATE = re.compile(rf"accept rate: {_NUM}")
 _RUNNING = re.compile(r"#running-req: (\d{1,9})")
 _SETTING = re.compile(
     r"speculative_(eagle_topk|num_steps|num_draft_tokens)['\"]?\s?[=:]\s?(\d{1,4})\b"
+)
+_COMMON = re.compile(
+    rf"Decode batch[.,] #running-req: (\d{{1,9}}), [^\n]{{1,200}}?accept len: {_NUM}, "
+    rf"accept rate: {_NUM},".encode()
 )
 HALF = 0.005 + 1e-9
 MOST_DRAFT_TOKENS = 64
@@ -87,9 +95,7 @@ class SglangLog(Parser):
             self.notes.add("an accept len below 1 was left out", at)
             return
         rate = _RATE.search(text)
-        options = None if rate is None else _candidates(length, float(rate.group(1)))
-        if options is not None and self.gamma:
-            options = frozenset(o for o in options if o[1] == self.gamma + 1) or options
+        options = None if rate is None else self._options(length, float(rate.group(1)))
         segment = self._segment(options)
         running = _RUNNING.search(text)
         weight = float(running.group(1)) if running else 1.0
@@ -98,6 +104,46 @@ class SglangLog(Parser):
         segment.tokens += weight * length
         segment.longest = max(segment.longest, length)
         segment.series.add(Window(at.line, timestamp(text), None, None, None, length, None, weight))
+
+    def rows(self, found: Sequence[Rows]) -> None:
+        (rows,) = found
+        if not self._segments:
+            self.line(rows.text(0), rows.place(0))
+            rows = rows.split(rows.lines[0] + 1)[1]
+        weight, length, rate = map(rows.column, (1, 2, 3))
+        segment = self._continued(length, rate)
+        if segment is None:
+            for index in range(len(rows)):
+                self.line(rows.text(index), rows.place(index))
+            return
+        segment.lines += len(rows)
+        segment.weight += float(weight.sum())
+        segment.tokens += float(weight @ length)
+        segment.longest = max(segment.longest, float(length.max()))
+        segment.series.extend(
+            window_rows(weight, tokens_per_step=length),
+            rows.lines.tolist(),
+            lambda index: timestamp(rows.text(index)),
+        )
+
+    def _options(self, length: float, rate: float) -> frozenset[Candidate]:
+        options = _candidates(length, rate)
+        if self.gamma:
+            options = frozenset(o for o in options if o[1] == self.gamma + 1) or options
+        return options
+
+    def _continued(self, length: FloatArray, rate: FloatArray) -> _Segment | None:
+        """The last segment, if every one of these lines belongs to it."""
+        last = self._segments[-1] if self._segments else None
+        if last is None or not last.candidates or length.min() < 1.0 - HALF:
+            return None
+        both = last.candidates
+        for pair in set(zip(length.tolist(), rate.tolist(), strict=True)):
+            both &= self._options(*pair)
+        if not both:
+            return None
+        last.candidates = both
+        return last
 
     def _segment(self, options: frozenset[Candidate] | None) -> _Segment:
         last = self._segments[-1] if self._segments else None
@@ -202,4 +248,4 @@ class SglangLog(Parser):
         )
 
 
-ENGINE = Engine("sglang", (b"Decode batch", b"speculative_"), SglangLog)
+ENGINE = Engine("sglang", (b"Decode batch", b"speculative_"), SglangLog, (_COMMON,))

@@ -8,36 +8,52 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from specmath.checks import FloatArray
 from specmath.logs.engine import SYNTHETIC, Engine, Parser, timestamp
 from specmath.logs.errors import LogError
+from specmath.logs.lanes import Rows, in_runs
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
 from specmath.logs.survival import RATE_LIST, parse_rates
 from specmath.logs.tally import Tally, make_reading
+from specmath.logs.vllm_intervals import (
+    COMMON,
+    CURRENT_FORM,
+    FORMS,
+    MIDDLE_FORM,
+    NUMBER,
+    PLAIN_FORM,
+    Cover,
+    Intervals,
+    generation_before,
+    length_tolerance,
+    steps_of,
+)
 
 __all__ = ["ENGINE", "VllmLog"]
 
-_NUM = r"\d{1,15}(?:\.\d{1,15})?"
 _V1_LINE = "SpecDecoding metrics: "
 # In the order printed since 2025-04: `rate` came first until 2025-09, and last since.
 _V1 = re.compile(
-    rf"SpecDecoding metrics: (?:Draft acceptance rate: (?P<rate>{_NUM}|nan)%, )?"
-    rf"(?:Mean acceptance length: (?P<length>{_NUM}|nan), )?"
-    rf"(?:Accepted throughput: {_NUM} tokens/s, )?"
-    rf"(?:Drafted throughput: (?P<speed>{_NUM}) tokens/s, )?"
+    rf"SpecDecoding metrics: (?:Draft acceptance rate: (?P<rate>{NUMBER}|nan)%, )?"
+    rf"(?:Mean acceptance length: (?P<length>{NUMBER}|nan), )?"
+    rf"(?:Accepted throughput: {NUMBER} tokens/s, )?"
+    rf"(?:Drafted throughput: (?P<speed>{NUMBER}) tokens/s, )?"
     r"Accepted: (?P<accepted>\d{1,15}) tokens, Drafted: (?P<drafted>\d{1,15}) tokens"
     rf"(?:, Per-position acceptance rate: (?P<rates>{RATE_LIST}))?"
-    rf"(?:,? ?Avg Draft acceptance rate: (?P<average>{_NUM}|nan)%)?"
+    rf"(?:,? ?Avg Draft acceptance rate: (?P<average>{NUMBER}|nan)%)?"
 )
-_GENERATION = re.compile(rf"Avg generation throughput: ({_NUM}) tokens/s")
+_GENERATION = re.compile(rf"Avg generation throughput: ({NUMBER}) tokens/s")
+_COMMON_GENERATION = re.compile(_GENERATION.pattern.encode())
 _CONFIG = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s?[=:]\s?(\d{1,3})\b")
 
 RATE_FORM = "v1 log (2025-04, rate only)"
-PLAIN_FORM = "v1 log (2025-04, mean length without the bonus token)"
-MIDDLE_FORM = "v1 log (2025-05 to 2025-09)"
-CURRENT_FORM = "v1 log (2025-09 on)"
 UNRESOLVED_FORM = "v1 log (mean length, bonus token unresolved)"
 
 
@@ -46,10 +62,10 @@ class VllmLog(Parser):
 
     def __init__(self, gamma: int | None, notes: Notes) -> None:
         super().__init__(gamma, notes)
-        self._groups: dict[tuple[str, int | None], Tally] = {}
+        self._groups: defaultdict[tuple[str, int | None], Tally] = defaultdict(Tally)
         self._plain: Tally = Tally()
         self._rate: float | None = None
-        self._cover = _Cover()
+        self._cover = Cover()
         self._configured: set[int] = set()
         self._tree = False
         self._other: set[str] = set()
@@ -65,6 +81,48 @@ class VllmLog(Parser):
         else:
             self._setting(text)
 
+    def rows(self, found: Sequence[Rows]) -> None:
+        metrics, throughputs = found
+        if len(throughputs):
+            self._other.add("vLLM throughput lines")
+        generation, self._rate = generation_before(metrics, throughputs, self._rate)
+        if not len(metrics):
+            return
+        following, intervals = self._rate, Intervals.of(metrics)
+
+        def one(index: int) -> None:
+            told = float(generation[index])
+            self._rate = None if math.isnan(told) else told
+            self.line(metrics.text(index), metrics.place(index))
+
+        def many(run: slice) -> None:
+            self._pool(metrics, intervals, generation, run)
+
+        in_runs(intervals.good, many, one)
+        self._rate = following
+
+    def _pool(self, rows: Rows, all_: Intervals, generation: FloatArray, run: slice) -> None:
+        """Add intervals of which nothing is odd."""
+        for form, positions, which in all_.kinds(run):
+            where = which.tolist()
+
+            def when(index: int, where: list[int] = where) -> str | None:
+                return timestamp(rows.text(where[index]))
+
+            self._groups[FORMS[form], positions].extend(
+                rows.lines[which].tolist(),
+                when,
+                steps=all_.steps[which],
+                drafted=all_.drafted[which],
+                accepted=all_.accepted[which],
+                survival=all_.rates[which, :positions],
+            )
+        told = run.start + np.flatnonzero(~np.isnan(generation[run] + all_.speed[run]))
+        told = told[all_.form[told] == FORMS.index(CURRENT_FORM)]
+        self._cover.add(
+            *(c[told] for c in (all_.speed, generation, all_.steps, all_.accepted, all_.drafted))
+        )
+
     def _setting(self, text: str) -> None:
         if "synthetic" in text and ("rejection_sample" in text or "accept" in text):
             self.notes.add(SYNTHETIC)
@@ -78,7 +136,7 @@ class VllmLog(Parser):
         if accepted > drafted:
             self.notes.add("more tokens accepted than drafted: line left out", at)
             return
-        tally = self._groups.setdefault((form, None), Tally())
+        tally = self._groups[form, None]
         tally.add(steps=0, drafted=drafted, accepted=accepted, line=at.line, when=timestamp(text))
 
     def _v1(self, text: str, at: Place) -> None:
@@ -104,8 +162,8 @@ class VllmLog(Parser):
             self._without_rates(text, accepted, drafted, length, at)
             return
         form = self._form(length, rates, found["speed"] is not None, at)
-        steps = _steps(accepted, drafted, rates)
-        tally = self._groups.setdefault((form, len(rates)), Tally())
+        steps = float(steps_of(accepted, drafted, sum(rates), len(rates)))
+        tally = self._groups[form, len(rates)]
         tally.add(
             steps=steps,
             drafted=drafted,
@@ -128,7 +186,7 @@ class VllmLog(Parser):
 
     def _form(self, length: float, rates: tuple[float, ...], throughput: bool, at: Place) -> str:
         """Era by the identity that holds: length = Σ rates (no bonus) or 1 + Σ rates."""
-        total, tolerance = sum(rates), 0.006 + 0.0005 * len(rates)
+        total, tolerance = sum(rates), float(length_tolerance(len(rates)))
         if abs(length - total) <= tolerance:
             return PLAIN_FORM
         if abs(length - 1.0 - total) > tolerance:
@@ -146,7 +204,7 @@ class VllmLog(Parser):
             self._counts(RATE_FORM, accepted, drafted, text, at)
             return
         # Two readings are kept side by side; finish() tells which of them can be.
-        bonus = self._groups.setdefault((UNRESOLVED_FORM, None), Tally())
+        bonus = self._groups[UNRESOLVED_FORM, None]
         for tally, per_step in ((bonus, mean - 1.0), (self._plain, mean)):
             tally.add(
                 steps=accepted / per_step,
@@ -221,61 +279,6 @@ class VllmLog(Parser):
         return "found " + " and ".join(sorted(self._other)) if self._other else None
 
 
-def _steps(accepted: int, drafted: int, rates: tuple[float, ...]) -> int:
-    """N = D/γ where the printed rates agree with it; else A/Σ rates (drafts of varying length)."""
-    gamma, total = len(rates), sum(rates)
-    even = drafted / gamma
-    if total <= 0.0 or abs(accepted / even - total) <= 0.0006 * gamma + 1.0 / even:
-        return max(round(even), 1)
-    return max(round(accepted / total), 1)
-
-
-class _Cover:
-    """Passes per step from the throughputs: only intervals without an idle gap count.
-
-    vLLM divides by the time since the last *printed* line, so after idle its speculative
-    throughputs are diluted while the generation throughput is not.
-    """
-
-    LONGEST_SECONDS = 90.0
-
-    def __init__(self) -> None:
-        self._shortest = self.LONGEST_SECONDS
-        self._steps = self._passes = 0.0
-        self._idle = 0
-
-    def add(
-        self, per_second: float, generation: float, steps: int, accepted: int, drafted: int
-    ) -> None:
-        """One interval: drafted and generated tokens per second, and its counts."""
-        seconds = drafted / per_second if per_second > 0 else float("inf")
-        if seconds > 1.5 * self._shortest:
-            self._idle += 1
-            return
-        if seconds < self._shortest / 1.5:
-            self._shortest, self._steps, self._passes = seconds, 0.0, 0.0
-        self._steps += steps
-        self._passes += generation * seconds - accepted
-
-    def passes_per_step(self) -> tuple[float | None, list[str]]:
-        """(passes / steps, notes)."""
-        notes = []
-        if self._idle:
-            notes.append(
-                f"{self._idle} intervals follow an idle gap: their printed throughputs are "
-                "diluted, so their counts were used and their throughputs were not"
-            )
-        if self._steps <= 0 or self._passes <= 0:
-            return None, notes
-        ratio = self._passes / self._steps
-        if ratio > 1.01:
-            notes.append(
-                "coverage is a lower bound: the first token of a request comes from prefill and "
-                "looks like a step without a draft"
-            )
-        return ratio, notes
-
-
 ENGINE = Engine(
     "vllm",
     (
@@ -287,4 +290,5 @@ ENGINE = Engine(
         b"speculative_token_tree",
     ),
     VllmLog,
+    (COMMON, _COMMON_GENERATION),
 )

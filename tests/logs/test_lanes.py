@@ -1,0 +1,201 @@
+"""Lines taken as columns mean what they mean one by one: the same log, with and without colour.
+
+An escape sequence keeps a line out of the columns and changes nothing else, so that both ways
+through the code must tell the same: every number, every warning, every line number.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from specmath.logs import Reading, lanes, read, source
+from specmath.logs.lanes import FEWEST
+
+COLOUR = "\x1b[32m"
+Lines = Callable[[random.Random, int], str]
+
+
+def vllm(rng: random.Random, number: int) -> str:
+    """An interval, one time in eight with something odd about it."""
+    if rng.random() < 0.45:
+        return (
+            f"INFO 09-14 10:{number // 60 % 60:02}:{number % 60:02} [loggers.py:257] Engine 000: "
+            f"Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: "
+            f"{rng.uniform(50, 900):.1f} tokens/s, Running: 8 reqs"
+        )
+    gamma = rng.choice((3, 3, 3, 5))
+    steps = rng.randint(20, 900)
+    counts = sorted((rng.randint(0, steps) for _ in range(gamma)), reverse=True)
+    accepted, drafted = sum(counts), gamma * steps
+    rates = [f"{count / steps:.3f}" for count in counts]
+    length, percent, speed = 1 + accepted / steps, 100 * accepted / drafted, drafted / 10
+    odd = rng.randrange(56)
+    if odd == 0:
+        rates.reverse()
+    elif odd == 1:
+        accepted = drafted + 1
+    elif odd == 2:
+        percent += 5
+    elif odd == 3:
+        length += 0.4
+    elif odd == 4:
+        accepted = drafted = 0
+    elif odd == 5:
+        speed /= 60  # after an idle gap
+    elif odd == 6:
+        drafted -= drafted // 5  # drafts that stopped early
+    head = f"INFO 09-14 10:{number // 60 % 60:02}:{number % 60:02} [metrics.py:100] SpecDecoding "
+    era = rng.random()
+    if era < 0.1:
+        text = f"metrics: Draft acceptance rate: {percent:.1f}%, Mean acceptance length: "
+        length -= rng.choice((0, 1))
+        text += f"{length:.2f}, Accepted: {accepted} tokens, Drafted: {drafted} tokens"
+        return head + text + f", Per-position acceptance rate: {', '.join(rates)}"
+    text = (
+        f"metrics: Mean acceptance length: {length:.2f}, Accepted throughput: 1.00 tokens/s, "
+        f"Drafted throughput: {speed:.2f} tokens/s, Accepted: {accepted} tokens, Drafted: "
+        f"{drafted} tokens, Per-position acceptance rate: {', '.join(rates)}, Avg Draft "
+        f"acceptance rate: {percent:.1f}%"
+    )
+    return head + (text[: rng.randrange(40, len(text))] if odd == 7 else text)
+
+
+def sglang(rng: random.Random, number: int) -> str:
+    """γ = 3 of era B; for the first 40 lines of era A, and a few that fit neither."""
+    length = rng.uniform(1.0, 4.0)
+    rate = length / 4 if number < 40 else (length - 1) / 3
+    if rng.randrange(150) == 0:
+        rate = 0.5 * rate + 0.3
+    tail = "" if rng.randrange(40) == 0 else f"accept len: {length:.2f}, accept rate: {rate:.2f}, "
+    return (
+        f"[2026-05-04 10:{number // 60 % 60:02}:{number % 60:02} TP0] Decode batch, #running-req: "
+        f"{rng.randint(0, 64)}, #token: 4388, token usage: 0.03, {tail}cuda graph: True, gen "
+        "throughput (token/s): 1662.00, #queue-req: 0, "
+    )
+
+
+def llamacpp() -> Lines:
+    """Requests over four slots, and totals of two ways to draft that restart now and then."""
+    totals = {"draft-eagle3": [0, 0, 0], "ngram-mod": [0, 0, 0]}
+
+    def line(rng: random.Random, number: int) -> str:
+        head = f"0.{number:02}.204.190 I "
+        steps, slot = rng.randint(1, 90), rng.randrange(4)
+        counts = sorted((rng.randint(0, steps) for _ in range(4)), reverse=True)
+        accepted, drafted = sum(counts), 4 * steps - rng.choice((0, 0, 0, steps))
+        accepted = min(accepted, drafted)
+        rates = ", ".join(f"{count / steps:.3f}" for count in counts)
+        which = rng.randrange(5)
+        if which < 2:
+            prompt = "prompt " if which else "       "
+            took = f"{rng.uniform(100, 9000):10.2f} ms / {accepted + steps + 1:5d} tokens"
+            return (
+                f"{head}slot print_timing: id  {slot} | task {number} | {prompt}eval time = {took}"
+            )
+        if which < 4:
+            tail = rng.choice((
+                "", f", mean len = {1 + accepted / steps:5.2f}",
+                f", mean acceptance length = {1 + accepted / steps:5.2f}, acceptance rate per "
+                f"position = ({rates})", ", mean le",
+            ))  # fmt: skip
+            return (
+                f"{head}slot print_timing: id  {slot} | task {number} | draft acceptance = "
+                f"{accepted / drafted:.5f} ({accepted:5d} accepted / {drafted:5d} generated){tail}"
+            )
+        kind = rng.choice(list(totals))
+        if rng.randrange(60) == 0:
+            totals[kind] = [0, 0, 0]
+        now = [a + b for a, b in zip(totals[kind], (steps, drafted, accepted), strict=True)]
+        totals[kind] = now
+        mean = 1 + now[2] / now[0] + (0.3 if rng.randrange(60) == 0 else 0)
+        more = f", #mean acc len = {mean:.2f}, #acc rate/pos = ({rates})"
+        return (
+            f"{head}statistics {kind:>16}: #calls(b,g,a) = 1 {now[0]} {now[0]}, #gen drafts = "
+            f"{now[0]:6d}, #acc drafts = {now[0]:5d}, #gen tokens = {now[1]:6d}, #acc tokens = "
+            f"{now[2]:5d}{rng.choice(('', more))}, dur(b,g,a) = 0.009, {number}.318, 0.171 ms"
+        )
+
+    return line
+
+
+def between(rng: random.Random, lines: list[str], blocks: bool) -> list[str]:
+    """Other lines among them: plain ones, JSON that quotes them, with `blocks` over several."""
+    found = []
+    for line in lines:
+        found.append(line + rng.choice(("", "", "", "\r")))
+        other = rng.randrange(60)
+        if other == 0:
+            found.append('127.0.0.1 - "POST /v1/chat HTTP/1.1" 200')
+        elif other == 1:
+            found.append(json.dumps({"log": line}))
+        elif other == 2 and blocks:
+            found += ["{", f'  "text": {json.dumps(line)}', "}"]
+        elif other == 3:
+            found.append(
+                "draft acceptance, synthetic; SpecDecoding metrics: none; statistics of it"
+            )
+    return found
+
+
+def coloured(lines: list[str]) -> str:
+    return "\n".join(
+        line if line.lstrip().startswith(("{", "}", '"text')) else COLOUR + line for line in lines
+    )
+
+
+def told(readings: list[Reading]) -> object:
+    return [rounded(one.to_dict()) for one in readings]
+
+
+def rounded(value: object) -> object:
+    """Sums come out in another order: twelve digits."""
+    if isinstance(value, float):
+        return float(f"{value:.11e}")
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("piece", [1 << 20, 8192])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "all"])
+def test_columns_tell_what_single_lines_tell(
+    monkeypatch: pytest.MonkeyPatch, engine: str, piece: int, seed: int
+) -> None:
+    rng = random.Random(f"{engine} {seed}")
+    kinds: dict[str, Lines] = {"vllm": vllm, "sglang": sglang, "llama.cpp": llamacpp()}
+    made = list(kinds.values()) if engine == "all" else [kinds[engine]]
+    lines = [made[i % len(made)](rng, i // len(made)) for i in range(900)]
+    lines = between(rng, lines, blocks=piece < 1 << 20)  # a piece with blocks has no columns
+    monkeypatch.setattr(source, "PIECE", piece)
+    taken = counted(monkeypatch)
+    as_columns = read("\n".join(lines))
+    assert sum(taken) > 200
+    taken.clear()
+    one_by_one = read(coloured(lines))
+    assert not any(taken)
+    assert told(as_columns) == told(one_by_one)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many lines went as columns, call by call."""
+    taken: list[int] = []
+    original = lanes.Waiting.__init__
+
+    def counting(self, taker, bit, rows):  # type: ignore[no-untyped-def]
+        taken.append(sum(map(len, rows)))
+        original(self, taker, bit, rows)
+
+    monkeypatch.setattr(lanes.Waiting, "__init__", counting)
+    return taken
+
+
+def test_a_line_that_two_shapes_want_stays_a_line() -> None:
+    both = "Decode batch, #running-req: 8, #token: 1, accept len: 2.50, accept rate: 0.50, x "
+    both += vllm(random.Random(5), 1)
+    lines = [both, *(sglang(random.Random(i), 60) for i in range(2 * FEWEST))]
+    assert told(read("\n".join(lines))) == told(read(coloured(lines)))
