@@ -15,9 +15,13 @@ def _key(name: str, part: str = "") -> str:
     return f"{PREFIX}{name}{'|' if part else ''}{part}"
 
 
-def _seed(key: str, value: Any) -> None:
-    if key not in st.session_state:
-        st.session_state[key] = value
+def _seed(key: str, value: Any) -> Any:
+    """The value that the widget stands at, put into the session where it holds none yet.
+
+    Hand it to the widget as its default too: until the browser has read the session's value, it
+    shows the default, and a step by an arrow key or a button would count from there.
+    """
+    return st.session_state.setdefault(key, value)
 
 
 def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
@@ -37,10 +41,12 @@ def number(
     """A number box. Bounds are checked by the record, which says what is wrong with a value."""
     spec, key = SPECS[name], _key(name, part)
     value = raw()[name]
-    _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
+    start = _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
     st.number_input(
         label or spec.title,
         key=key,
+        # A box that is emptied goes back to its default: only with none can it say "unknown".
+        value=None if spec.unknown else start,
         step=1 if spec.whole else float(spec.step or 0.1),
         format=None if spec.whole else "%.6g",
         help=_help(spec),
@@ -63,12 +69,13 @@ def slider(name: str, *, label: str | None = None) -> None:
     low, high = spec.slider or (spec.low, spec.high)
     value, key = raw()[name], _key(name, "slider")
     kind = int if spec.whole else float
-    _seed(key, kind(min(max(low if value is None else value, low), high)))
+    start = _seed(key, kind(min(max(low if value is None else value, low), high)))
     wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
     wide.slider(
         label or spec.title,
         kind(low),
         kind(high),
+        start,
         key=key,
         step=kind(spec.step or 1),
         help=_help(spec),
@@ -83,10 +90,11 @@ def choice(name: str, *, label: str | None = None) -> None:
     """A select box of the field's choices."""
     spec, key = SPECS[name], _key(name)
     options = [c.value for c in spec.choices]
-    _seed(key, raw()[name] if raw()[name] in options else options[0])
+    start = _seed(key, raw()[name] if raw()[name] in options else options[0])
     st.selectbox(
         label or spec.title,
         options,
+        options.index(start),
         key=key,
         format_func=spec.label_of,
         help=_help(spec),
@@ -102,11 +110,12 @@ def text(name: str, *, area: bool = False, taken: Callable[[str, str], None] = _
     """
     spec, key = SPECS[name], _key(name)
     value = raw()[name]
-    _seed(key, value if isinstance(value, str) else as_text(value) if value else "")
+    start = _seed(key, value if isinstance(value, str) else as_text(value) if value else "")
     box: Callable[..., str] = st.text_area if area else st.text_input
     more: dict[str, Any] = {"height": 68} if area else {}
     box(
         spec.title,
+        start,
         key=key,
         help=_help(spec),
         placeholder=spec.example,
