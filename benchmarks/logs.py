@@ -1,15 +1,19 @@
-"""How fast a large log streams, and in how much memory: `python -m benchmarks.logs --gigabytes 1`.
+"""How fast large logs stream, and in how much memory: `python -m benchmarks.logs`.
 
-The synthetic log mixes access-log lines with vLLM and SGLang statistics lines. `--every` sets how
-many lines stand between two statistics lines: 20 is a busy server, 1 is nothing but statistics.
+For each engine a busy server's log, in which one line in 20 is a statistics line, and the worst
+case: nothing but statistics lines, hardly two alike. Each is read in a process of its own, so
+that its peak memory is its own; the first 16 MB are repeated, which is a restart of the server.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import random
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from specmath.logs.detect import read
@@ -19,59 +23,153 @@ NOISE = (
     "(EngineCore pid=4100) DEBUG 09-14 10:00:{i:02d} [core.py:88] scheduled {i}, free 91.2%",
     "2026-09-14T10:00:{i:02d}Z INFO gateway request_id=7f{i:02d}ab9c route=/v1/chat tokens_in=812",
 )
-SPECULATION = (
-    "(APIServer pid=4021) INFO 09-14 10:00:{i:02d} [loggers.py:257] Engine 000: Avg prompt "
-    "throughput: 812.4 tokens/s, Avg generation throughput: 165.9 tokens/s, Running: 8 reqs",
-    "(APIServer pid=4021) INFO 09-14 10:00:{i:02d} [metrics.py:100] SpecDecoding metrics: Mean "
-    "acceptance length: 2.71, Accepted throughput: 104.70 tokens/s, Drafted throughput: 183.60 "
-    "tokens/s, Accepted: 1047 tokens, Drafted: 1836 tokens, Per-position acceptance rate: 0.812, "
-    "0.562, 0.337, Avg Draft acceptance rate: 57.0%",
-    "[2026-05-04 10:00:{i:02d} TP0] Decode batch, #running-req: 8, #token: 4388, token usage: "
-    "0.03, accept len: 2.73, accept rate: 0.58, cuda graph: True, gen throughput "
-    "(token/s): 1662.00",
-)
+BLOCK = 16 << 20
 
 
-def block(every: int) -> bytes:
-    """About a megabyte of log."""
+def clock(second: int) -> str:
+    return f"{second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+
+
+def vllm(rng: random.Random) -> Iterator[str]:
+    """The two lines that vLLM prints every ten seconds, γ=3."""
+    for second in range(0, 1 << 40, 10):
+        steps, alpha = rng.randint(300, 900), rng.uniform(0.7, 0.8)
+        counts = [round(steps * alpha**i) for i in (1, 2, 3)]
+        accepted, drafted = sum(counts), 3 * steps
+        head = f"(APIServer pid=4021) INFO 09-14 {clock(second)}"
+        yield (
+            f"{head} [loggers.py:257] Engine 000: Avg prompt throughput: "
+            f"{rng.uniform(10, 999):.1f} tokens/s, Avg generation throughput: "
+            f"{(accepted + steps) / 10:.1f} tokens/s, Running: {rng.randint(1, 64)} reqs, Waiting: "
+            f"0 reqs, GPU KV cache usage: {rng.uniform(1, 90):.1f}%, Prefix cache hit rate: 12.1%"
+        )
+        yield (
+            f"{head} [metrics.py:100] SpecDecoding metrics: Mean acceptance length: "
+            f"{1 + accepted / steps:.2f}, Accepted throughput: {accepted / 10:.2f} tokens/s, "
+            f"Drafted throughput: {drafted / 10:.2f} tokens/s, Accepted: {accepted} tokens, "
+            f"Drafted: {drafted} tokens, Per-position acceptance rate: "
+            f"{', '.join(f'{count / steps:.3f}' for count in counts)}, Avg Draft acceptance rate: "
+            f"{100 * accepted / drafted:.1f}%"
+        )
+
+
+def sglang(rng: random.Random) -> Iterator[str]:
+    """SGLang's decode lines, four draft tokens."""
+    for second in range(1 << 40):
+        length = rng.uniform(2.4, 3.1)
+        yield (
+            f"[2026-05-04 {clock(second)} TP0] Decode batch, #running-req: {rng.randint(1, 64)}, "
+            f"#token: {rng.randint(1000, 90000)}, token usage: {rng.random():.2f}, accept len: "
+            f"{length:.2f}, accept rate: {(length - 1) / 3:.2f}, cuda graph: True, gen throughput "
+            f"(token/s): {rng.uniform(100, 5000):.2f}, #queue-req: 0, "
+        )
+
+
+def llamacpp(rng: random.Random) -> Iterator[str]:
+    """What llama.cpp's server prints at the end of each request."""
+    totals = [0, 0, 0]
+    for number in range(1 << 40):
+        steps = rng.randint(20, 200)
+        accepted, drafted = sum(rng.randint(0, steps) for _ in range(4)), 4 * steps
+        totals = [old + new for old, new in zip(totals, (steps, drafted, accepted), strict=True)]
+        head = f"{number // 60}.{number % 60:02d}.204.190 I "
+        slot = f"{head}slot print_timing: id  {number % 4} | task {number} |"
+        yield (
+            f"{slot} prompt eval time = {rng.uniform(100, 900):10.2f} ms /    39 tokens (   15.57 "
+            "ms per token,    64.21 tokens per second)"
+        )
+        yield (
+            f"{slot}        eval time = {rng.uniform(1000, 9000):10.2f} ms / "
+            f"{accepted + steps + 1:5d} tokens (   42.16 ms per token,    23.72 tokens per second)"
+        )
+        yield f"{slot}       total time =    2926.02 ms /    95 tokens"
+        yield (
+            f"{slot} draft acceptance = {accepted / drafted:.5f} ({accepted:5d} accepted / "
+            f"{drafted:5d} generated), mean len = {1 + accepted / steps:5.2f}"
+        )
+        yield (
+            f"{head}statistics     draft-eagle3: #calls(b,g,a) = {number:4d} {totals[0]:6d} "
+            f"{totals[0]:6d}, #gen drafts = {totals[0]:6d}, #acc drafts = {totals[0] // 2:5d}, "
+            f"#gen tokens = {totals[1]:6d}, #acc tokens = {totals[2]:5d}, #mean acc len = "
+            f"{1 + totals[2] / totals[0]:.2f}, #acc rate/pos = (0.825, 0.483, 0.283, 0.125), "
+            f"dur(b,g,a) = 0.009, {412 + 0.7 * number:.3f}, 0.171 ms"
+        )
+
+
+ENGINES: dict[str, Callable[[random.Random], Iterator[str]]] = {
+    "vllm": vllm, "sglang": sglang, "llama.cpp": llamacpp,
+}  # fmt: skip
+EVERY = {"realistic": 20, "worst": 1}
+
+
+def blocks(engine: str, every: int) -> Iterator[bytes]:
+    """16 MB of log, and again and again."""
+    rng = random.Random(0)
     lines: list[str] = []
     size = 0
-    while size < 1 << 20:
-        number = len(lines)
-        source = SPECULATION if number % every == 0 else NOISE
-        line = source[(number // every if source is SPECULATION else number) % 3]
-        lines.append(line.format(i=number % 60) + "\n")
-        size += len(lines[-1])
-    return "".join(lines).encode()
+    for number, line in enumerate(ENGINES[engine](rng)):
+        lines.append(line)
+        lines += (NOISE[(number + i) % 3].format(i=i) for i in range(every - 1))
+        size += sum(map(len, lines[-every:])) + every
+        if size >= BLOCK:
+            break
+    data = ("\n".join(lines) + "\n").encode()
+    while True:
+        yield data
+
+
+def write(path: Path, engine: str, case: str, megabytes: float) -> None:
+    with path.open("wb") as out:
+        for data in blocks(engine, EVERY[case]):
+            out.write(data)
+            if out.tell() >= megabytes * 1e6:
+                return
+
+
+def peak_mib() -> float:
+    """Most memory this process has held. getrusage would count the parent's too, from before."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("no VmHWM in /proc/self/status: Linux only")
+
+
+def measure(path: Path) -> None:
+    """Read the file and print: MB/s by the clock and of processor time, memory, what was found."""
+    size = path.stat().st_size / 1e6
+    before = peak_mib()
+    start, cpu = time.perf_counter(), time.process_time()
+    readings = read(path)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    peak = peak_mib()
+    windows = max(len(reading.windows) for reading in readings)
+    print(
+        f"{size:5.0f} MB {size / seconds:8.0f} {size / cpu:10.0f} {peak:9.0f} "
+        f"{peak - before:8.0f}   tau {readings[0].tokens_per_step:.3f}, {windows} windows",
+        flush=True,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=1.0)
-    parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--megabytes", type=float, default=200.0)
+    parser.add_argument("--file", type=Path, help="Read this log instead.")
     options = parser.parse_args()
-    data = block(options.every)
+    if options.file:
+        measure(options.file)
+        return
+    print(
+        "log                      size     MB/s       MB/s  peak MiB   MiB of\n"
+        "                               (clock)  of a core           reading"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.log"
-        with path.open("wb") as out:
-            for _ in range(max(round(options.gigabytes * 1e9 / len(data)), 1)):
-                out.write(data)
-        size = path.stat().st_size
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        start, cpu = time.perf_counter(), time.process_time()
-        readings = read(path)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{size / 1e6:.0f} MB in {seconds:.2f} s: {size / 1e6 / seconds:.0f} MB/s")
-    print(f"{cpu:.2f} s of processor time: {size / 1e6 / cpu:.0f} MB/s on a core of its own")
-    print(
-        f"peak memory {peak / 1024:.0f} MiB, {(peak - before) / 1024:.0f} MiB of it while reading"
-    )
-    for reading in readings:
-        windows = len(reading.windows)
-        print(
-            f"  {reading.engine}, {reading.format}: tau {reading.tokens_per_step:.3f}, {windows=}"
-        )
+        for engine in ENGINES:
+            for case in EVERY:
+                write(path, engine, case, options.megabytes)
+                print(f"{engine:10} {case:10}", end=" ", flush=True)
+                command = [sys.executable, "-m", "benchmarks.logs", "--file", str(path)]
+                subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":
