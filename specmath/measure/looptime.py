@@ -1,9 +1,10 @@
 """Seconds of drafting and of verifying as the generation loop really does them, for every γ.
 
 A text already written is walked with each γ in turn: draft, verify, then move on by the drafted
-tokens that the text confirms and one more, as the replay does. Plain decoding walks it as well, so
-that a slow spell of the machine hits all. What a step spends beyond its forwards (draws, look-ups,
-rejection, a draft cache that lags behind) is in these seconds. Each γ has a stretch of its own:
+tokens that the text confirms and one more, as the replay does. Plain decoding walks it
+before each γ, so that a slow spell of the machine hits both, and so that what all costs are divided
+by is known best. What a step spends beyond its forwards (draws, look-ups, rejection, a draft cache
+that lags behind) is in these seconds. Each γ has a stretch of its own:
 a plain step right after a wide one is slower than among its like.
 """
 
@@ -77,8 +78,10 @@ def time_loop(
     each = -(-int(whole("places", places, 1)) // len(texts))
     spent: dict[int, list[tuple[float, float]]] = {gamma: [] for gamma in (0, *gammas)}
     for prompt, output in texts:
-        for gamma, found in spent.items():
-            found += _walk(target, draft, prompt, output, gamma, sampling, each + 1, now)[1:]
+        for gamma in gammas:
+            for own in (0, gamma):
+                walked = _walk(target, draft, prompt, output, own, sampling, each + 1, now)
+                spent[own] += walked[1:]
     if not all(spent.values()):
         return None
     seconds = {gamma: np.array(found) for gamma, found in spent.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def load_pair(
     *,
     dtype: str = "auto",
     device: str | None = None,
-    device_map: str | None = None,
+    device_map: str | Mapping[str, int | str] | None = None,
     chat: bool = False,
     argmax: bool = False,
 ) -> Pair:
@@ -90,12 +91,12 @@ def load_pair(
     if target == BUILTIN:
         return builtin_pair("model:argmax" if argmax and draft == "model" else draft)
     loaded = load_model(target, dtype=dtype, device=device, device_map=device_map)
-    tokenizer = TorchTokenizer(target, chat=chat, stop_ids=_stop_ids(loaded))
+    tokenizer = TorchTokenizer(loaded.folder, chat=chat, stop_ids=_stop_ids(loaded))
     made = self_made_draft(draft, loaded, argmax)
     if made is not None:
         return Pair(loaded, made, tokenizer)
     second = load_model(draft, dtype=dtype, device=device, device_map=device_map)
-    reason = tokenizer_difference(tokenizer.vocabulary, TorchTokenizer(draft).vocabulary)
+    reason = tokenizer_difference(tokenizer.vocabulary, TorchTokenizer(second.folder).vocabulary)
     if reason:
         raise InputError(
             f"{draft} cannot draft for {target}: their tokenizers differ ({reason}). Speculation "

@@ -87,7 +87,18 @@ class TorchModel:
 
     @property
     def device(self) -> Any:
-        return self.model.get_input_embeddings().weight.device
+        first = self.model.get_input_embeddings()
+        if first.weight.device.type != "meta":
+            return first.weight.device
+        import torch
+
+        # On disk until it is needed: accelerate's hook knows where it then goes.
+        return torch.device(first._hf_hook.execution_device)
+
+    @property
+    def folder(self) -> str:
+        """Where it was loaded from."""
+        return str(self.model.name_or_path)
 
     @property
     def dtype(self) -> str:
@@ -145,6 +156,10 @@ class TorchModel:
                 f"layer-skip needs a decoder whose layers are model.layers; "
                 f"{type(self.model).__name__} has none"
             ) from error
+        if any(hasattr(module, "_hf_hook") for module in stack.modules()):
+            raise InputError(
+                "layer-skip needs a model in one place, got one spread by a device map"
+            )
         kept = [_renumbered(layer, n) for n, layer in enumerate(_without(stack, layers))]
         inner, outer = copy.copy(self.model.model), copy.copy(self.model)
         inner._modules = {**self.model.model._modules, "layers": torch.nn.ModuleList(kept)}

@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from specmath.checks import InputError
-from specmath.measure.memory import fits, free_bytes
-from specmath.measure.torch_engine import TorchModel, default_device, require_torch, short
+from specmath.measure.hub import local_folder
+from specmath.measure.memory import fits, free_bytes, out_of_memory
+from specmath.measure.torch_engine import (
+    INSTALL,
+    TorchModel,
+    default_device,
+    require_torch,
+    short,
+)
 
 __all__ = ["load_model", "random_model"]
 
@@ -17,12 +26,17 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 def load_model(
-    source: str, *, dtype: str = "auto", device: str | None = None, device_map: str | None = None
+    source: str,
+    *,
+    dtype: str = "auto",
+    device: str | None = None,
+    device_map: str | Mapping[str, int | str] | None = None,
 ) -> TorchModel:
     """A model from a local folder or a hub name.
 
     dtype: auto (as stored), float32, bfloat16, float16. device: cpu, cuda, cuda:1; by default a GPU
-    if there is one. device_map: "auto" spreads a model over several GPUs (needs accelerate).
+    if there is one. device_map: "auto" spreads a model over the GPUs, what does not fit there over
+    the host's memory and the disk; or a place for each module by name (needs accelerate).
     InputError: not found, not safetensors, needs remote code, too large for the memory there is.
     """
     require_torch()
@@ -32,21 +46,24 @@ def load_model(
 
     if dtype not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if device_map and importlib.util.find_spec("accelerate") is None:
+        raise InputError(f"a device map needs accelerate, which is not installed: {INSTALL}")
     device = device or default_device()
-    _check_folder(source, device)
+    folder = local_folder(source)
+    _check_folder(source, folder, None if device_map else device)
     placed = {"device_map": device_map} if device_map else {}
     wanted = "auto" if dtype == "auto" else getattr(torch, dtype)
     try:
         model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=wanted, use_safetensors=True, trust_remote_code=False, **placed
+            str(folder), dtype=wanted, use_safetensors=True, trust_remote_code=False, **placed
         )
         if not device_map:
             model = model.to(device)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise InputError(f"{source} does not fit: {fits(device)}") from error
-    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
+    except (MemoryError, OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
+        if out_of_memory(error):
+            raise InputError(f"{source} does not fit: {fits(device)}") from error
         raise InputError(f"cannot load {source}: {short(error)}") from error
-    return TorchModel(model, Path(source).name or source)
+    return TorchModel(model, folder.name if Path(source).expanduser().exists() else source)
 
 
 def random_model(
@@ -69,7 +86,7 @@ def random_model(
     _check_room(config_file, need, device)
     try:
         model = model.to_empty(device=device)
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError) as error:
         raise InputError(f"{config_file} does not fit: {fits(device)}") from error
     for weights in model.parameters():
         with torch.no_grad():
@@ -94,13 +111,8 @@ def _config(config_file: str) -> dict[str, Any]:
     return config
 
 
-def _check_folder(source: str, device: str) -> None:
-    """Name what is wrong with a local folder before transformers does."""
-    folder = Path(source).expanduser()
-    if not folder.exists():
-        if source.startswith((".", "/", "~")) or source.count("/") != 1:
-            raise InputError(f"no folder {source}; give a folder with config.json or a hub name")
-        return
+def _check_folder(source: str, folder: Path, device: str | None) -> None:
+    """Name what is wrong with a folder before transformers does; `device` must have room for it."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{source} must hold config.json, found none")
     files = list(folder.glob("*.safetensors"))
@@ -108,7 +120,8 @@ def _check_folder(source: str, device: str) -> None:
         raise InputError(f"{source} must hold safetensors weights, found none; others are refused")
     if "auto_map" in _config(str(folder / "config.json")):
         raise InputError(f"{source} needs code of its own (auto_map), which is never run")
-    _check_room(source, sum(file.stat().st_size for file in files), device)
+    if device is not None:
+        _check_room(source, sum(file.stat().st_size for file in files), device)
 
 
 def _check_room(name: str, need: int, device: str) -> None:

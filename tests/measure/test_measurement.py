@@ -311,7 +311,7 @@ def test_loop_times_walk_the_text_as_the_replay_does() -> None:
     )
     assert found is not None
     steps = replay_of(pair_.target, pair_.draft, texts, Sampling(0), 4).steps(gammas).mean[0]
-    assert found.plain.size == 29
+    assert found.plain.size == 2 * 29  # once before each γ
     for gamma, expected in zip(gammas, steps, strict=True):
         assert found.verifying[gamma].size == pytest.approx(expected - 1)
         assert found.draft_cost(gamma) > 0

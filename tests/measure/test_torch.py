@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +21,7 @@ transformers = pytest.importorskip("transformers", reason=REASON)
 
 from specmath.checks import InputError  # noqa: E402
 from specmath.measure.drafts import ModelDraft, NgramDraft  # noqa: E402
+from specmath.measure.files import read_report, write_report  # noqa: E402
 from specmath.measure.llama import NumpyLlama  # noqa: E402
 from specmath.measure.pairs import (  # noqa: E402
     builtin_folder,
@@ -23,6 +30,7 @@ from specmath.measure.pairs import (  # noqa: E402
     load_pair,
 )
 from specmath.measure.plan import Plan  # noqa: E402
+from specmath.measure.prompts import Prompt  # noqa: E402
 from specmath.measure.run import measure  # noqa: E402
 from specmath.measure.sampling import Sampling  # noqa: E402
 from specmath.measure.score import replay_of  # noqa: E402
@@ -233,3 +241,214 @@ def test_folders_that_cannot_be_loaded(tmp_path) -> None:  # type: ignore[no-unt
         load_model(str(damaged), device="cpu")
     with pytest.raises(InputError, match="dtype must be one of"):
         load_model(TARGET, dtype="int3", device="cpu")
+
+
+# ── names of the hub ─────────────────────────────────────────────────────────────────────────
+
+ROOT = Path(__file__).parents[2]
+HUB_SCRIPT = """
+import contextlib, io, json, sys
+from specmath.checks import InputError
+from specmath.cli import main
+from specmath.measure.pairs import load_pair
+
+found = load_pair("org/target", "org/draft", device="cpu")
+print(json.dumps([found.target.name, found.target.parameters, found.draft.name]))
+for target, draft in (("org/none", "ngram"), ("org/target", "org/none"), ("none", "ngram"),
+                      ("a/b/c", "ngram"), ("a b/c", "ngram"), ("org/pickled", "ngram")):
+    try:
+        load_pair(target, draft, device="cpu")
+    except InputError as error:
+        print(json.dumps(str(error)))
+for target in ("org/target", "org/none"):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(["measure", "--target", target, "--draft", "org/draft", "--prompts", sys.argv[1],
+                "--tokens", "8", "--gammas", "2", "--temperature", "0", "--rounds", "2",
+                "--device", "cpu", "--format", "json"])
+        except SystemExit as done:
+            code = done.code or 0
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def _cached(home: Path, name: str, folder: Path) -> None:
+    """What a download of this model leaves in the cache of the hub."""
+    own = home / "hub" / f"models--{name.replace('/', '--')}"
+    (own / "refs").mkdir(parents=True)
+    (own / "refs" / "main").write_text("0" * 40)
+    shutil.copytree(folder, own / "snapshots" / ("0" * 40))
+
+
+@pytest.mark.parametrize("offline", ["1", "0"])
+def test_names_of_the_hub_come_from_its_cache(tmp_path: Path, offline: str) -> None:
+    """In a process of its own: the hub's client reads its settings once. Without a network both
+    ways must end at once, with the cached model or with one sentence."""
+    home, prompts = tmp_path / "home", tmp_path / "prompts.json"
+    _cached(home, "org/target", Path(TARGET))
+    _cached(home, "org/draft", Path(DRAFT))
+    pickled = _copy(tmp_path, "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    _cached(home, "org/pickled", pickled)
+    prompts.write_text(json.dumps(["def f(x):"]))
+    # A closed port instead of the hub: this test never leaves the machine.
+    env = os.environ | {
+        "HF_HOME": str(home), "HF_HUB_OFFLINE": offline, "HF_ENDPOINT": "http://127.0.0.1:9",
+        "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", HUB_SCRIPT, str(prompts)], env=env, cwd=tmp_path, timeout=300,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    loaded, *messages, ran, refused = map(json.loads, done.stdout.splitlines())
+    assert loaded == ["org/target", builtin_pair().target.parameters, "org/draft"]
+    why = "HF_HUB_OFFLINE is set" if offline == "1" else "may be no network"
+    for message, part in zip(messages, [why, why, why, "no folder a/b/c", "cannot be a hub name",
+                                        "must hold safetensors"], strict=True):  # fmt: skip
+        assert part in message
+        assert "\n" not in message
+    assert (ran[0], json.loads(ran[1])[0]["gamma"]) == (0, 2)
+    assert refused[:2] == [2, ""]
+    assert why in refused[2]
+    assert "Traceback" not in refused[2]
+
+
+# ── where the weights lie, in which numbers, and memory that runs out ────────────────────────
+
+LAYERS = 6
+
+
+def _spread(first: str, second: str) -> dict[str, str]:
+    places = {f"model.layers.{n}": first if n < 3 else second for n in range(LAYERS)}
+    outside = ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head")
+    return places | dict.fromkeys(outside, first)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("accelerate") is None, reason="accelerate is not installed"
+)
+@pytest.mark.parametrize(
+    "device_map",
+    [{"": "cpu"}, "auto", _spread("cpu", "disk"), _spread("disk", "cpu")],
+    ids=["cpu", "auto", "half on disk", "embedding on disk"],
+)
+def test_a_device_map_changes_no_logit(pair, device_map) -> None:  # type: ignore[no-untyped-def]
+    found = load_model(TARGET, dtype="float32", device_map=device_map)
+    tokens = np.arange(1, 31)[None]
+    cache = found.new_cache()
+    found.read(tokens[:, :20], cache)
+    cache.truncate(15)
+    whole = pair.target.forward(tokens, pair.target.new_cache())
+    np.testing.assert_allclose(found.forward(tokens[:, 15:], cache), whole[:, 15:], atol=5e-4)
+    split = isinstance(device_map, dict) and len(set(device_map.values())) > 1
+    if split:
+        with pytest.raises(InputError, match="layer-skip needs a model in one place"):
+            found.skipping((1,))
+    else:
+        assert found.skipping((1,)).layers == LAYERS - 1
+
+
+def test_a_pair_spread_over_memory_and_disk_is_measured(pair) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    spread = load_pair(TARGET, DRAFT, dtype="float32", device_map="auto")
+    halved = load_model(TARGET, dtype="float32", device_map=_spread("cpu", "disk"))
+    plan = _small_plan()
+    found = measure(replace(spread, target=halved), plan)
+    wanted = measure(pair, plan)
+    assert found.status == "complete"
+    alphas = [[row.alpha.value for row in each.acceptance] for each in (found, wanted)]
+    assert alphas[0] == pytest.approx(alphas[1], abs=1e-3)
+
+
+def test_without_accelerate_a_device_map_gives_the_install_command(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda n, *a: None if n == "accelerate" else real(n, *a)
+    )
+    with pytest.raises(InputError, match=r"needs accelerate, .* pip install -r requirements"):
+        load_model(TARGET, device_map="auto")
+
+
+def test_a_device_map_that_is_none_is_refused() -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    with pytest.raises(InputError, match="cannot load"):
+        load_model(TARGET, device_map="nonsense")
+
+
+def _small_plan() -> Plan:
+    return Plan(
+        prompts=tuple(PROMPTS), temperatures=(0.0, 1.0), gammas=(0, 3), run_gammas=(3,),
+        output_tokens=12, timing_rounds=3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_on_a_processor(pair, dtype: str) -> None:  # type: ignore[no-untyped-def]
+    """Finite numbers all the way, logits near those of float32, the file reads back."""
+    half = load_pair(TARGET, DRAFT, dtype=dtype, device="cpu")
+    tokens = np.arange(1, 31)[None]
+    mine = half.target.forward(tokens, half.target.new_cache())
+    theirs = pair.target.forward(tokens, pair.target.new_cache())
+    # 8 bits of mantissa over 6 layers: a few steps of 2^-8 of the largest logit.
+    np.testing.assert_allclose(mine, theirs, atol=0.03 * np.abs(theirs).max())
+    found = measure(half, _small_plan())
+    assert (found.status, found.pair.dtype) == ("complete", dtype)
+    assert read_report(write_report(found)) == found  # refuses what is not finite
+    assert all(0 < row.alpha.value <= 1 for row in found.acceptance)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] can't allocate memory: you tried to ..."),
+        MemoryError(),
+    ],
+    ids=["cuda", "cpu", "python"],
+)
+def test_out_of_memory_half_way_keeps_what_is_done(monkeypatch, error: Exception) -> None:  # type: ignore[no-untyped-def]
+    """The second prompt is too long for the memory: the first one's acceptance stays."""
+    small = load_pair(TARGET, DRAFT, dtype="float32", device="cpu")
+    too_long = Prompt(PROMPTS[0].text * 3, "json")
+    limit = 2 * len(small.tokenizer.encode(PROMPTS[0].text))
+    run = small.target._run
+
+    def forward(tokens, cache, keep):  # type: ignore[no-untyped-def]
+        if tokens.shape[1] >= limit:
+            raise error
+        return run(tokens, cache, keep)
+
+    monkeypatch.setattr(small.target, "_run", forward)
+    found = measure(small, replace(_small_plan(), prompts=(PROMPTS[0], too_long)))
+    assert found.status == "partial"
+    assert re.search(r"out of memory half-way; .* GB are free on cpu; take .*shorter", found.reason)
+    assert [row.texts for row in found.acceptance] == [1]
+    assert found.comparison
+    assert found.costs is not None
+
+
+def test_out_of_memory_while_loading_says_what_fits(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    def full(*given, **more):  # type: ignore[no-untyped-def]
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", full)
+    with pytest.raises(InputError, match=r"does not fit: .* enough for about .* billion"):
+        load_model(TARGET, device="cpu")
+
+
+def test_out_of_memory_while_timing_names_the_shape(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    small = load_model(DRAFT, dtype="float32", device="cpu")
+    run = small._run
+
+    def forward(tokens, cache, keep):  # type: ignore[no-untyped-def]
+        if len(tokens) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return run(tokens, cache, keep)
+
+    monkeypatch.setattr(small, "_run", forward)
+    times = time_steps(small, None, gammas=[2], batches=[1, 4], contexts=[16], rounds=2)
+    assert {timed.batch for timed in times.forwards} == {1}
+    (note,) = times.notes
+    assert re.match(r"batch 4, context 16 ran out of memory and was left out; .* GB are", note)
