@@ -7,7 +7,8 @@ from pages.ui.logs_boxes import paste_box, read_cached, upload_box
 from pages.ui.state import scenario
 from specmath.checks import InputError
 from specmath.logs import LogError, Reading
-from specmath.logs.review import Review, Span, review
+from specmath.logs.observed import Span
+from specmath.logs.review import Review, review
 from specmath.wording import ratio
 
 BOXES = {"keep": st.success, "roll back": st.error, "change": st.info, "run longer": st.warning}

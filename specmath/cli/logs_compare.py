@@ -16,7 +16,8 @@ from specmath.cli.output import Row, print_rows
 from specmath.logs import Reading
 from specmath.logs.drift import Drift, drift
 from specmath.logs.drift_report import RULES, DriftCost, alert_rule, causes, cost_of, sentence
-from specmath.logs.review import Review, Span, review
+from specmath.logs.observed import Span
+from specmath.logs.review import Review, review
 from specmath.logs.taken import SHAPES, Shape, scenario_from
 from specmath.predict import predict
 from specmath.scenario import Scenario

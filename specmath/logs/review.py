@@ -1,24 +1,19 @@
 """Did it work? Two runs, before and after a change: predicted, observed, and what to do.
 
-    observed speedup = mean TPOT before / mean TPOT after      (or tokens/s after / before)
-
-Its interval comes from the spread over runs where there are several of each (Student's t on the
-logarithm), else from the printed standard deviation over requests, else there is none and a
-difference under 5% counts as none: two runs of the same server easily differ by that.
+What was observed, and its interval, is in specmath.logs.observed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import t as student
 
 from specmath.checks import InputError
 from specmath.logs.alike import unlike
+from specmath.logs.observed import UNSEEN, Span, observed_speedup
 from specmath.logs.record import Reading
 from specmath.logs.speed import Speed, overhead_of
 from specmath.logs.taken import Shape, scenario_from, shape_of
@@ -27,25 +22,11 @@ from specmath.scenario import Scenario
 from specmath.verdict import WORTH_CHANGING
 from specmath.wording import change, faster, ratio
 
-__all__ = ["Review", "Span", "review"]
+__all__ = ["Review", "review"]
 
 Decision = Literal["keep", "change", "roll back", "run longer"]
 
-UNSEEN = 0.05
 TOKENS = "tokens per step"
-LEVEL = 0.95
-LATENCY = ("mean_tpot_ms",)
-THROUGHPUT = ("output_throughput", "tokens_per_second")
-
-
-@dataclass(frozen=True)
-class Span:
-    """A number with its interval; `basis` says what the interval covers, or that there is none."""
-
-    value: float
-    low: float | None
-    high: float | None
-    basis: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +62,7 @@ def review(
     compare: latency, throughput or tokens per step.
     """
     first, last = _main(before), _main(after)
-    observed, measure = _observed(before, after)
+    observed, measure = observed_speedup(before, after) or (None, TOKENS)
     if observed is None and not (first.tokens_per_step or last.tokens_per_step):
         raise InputError(
             "BEFORE and AFTER must both tell a time per token, a throughput or tokens per step, "
@@ -115,67 +96,6 @@ def _main(readings: Sequence[Reading]) -> Reading:
     if not readings:
         raise InputError("each side must hold at least one reading, got none")
     return max(readings, key=lambda r: (r.tokens_per_step is not None, bool(r.survival)))
-
-
-# ── observed ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _values(readings: Sequence[Reading], names: Sequence[str]) -> list[tuple[float, Reading]]:
-    found = []
-    for reading in readings:
-        for name in names:
-            value = reading.fact(name)
-            if isinstance(value, float) and value > 0:
-                found.append((value, reading))
-                break
-    return found
-
-
-def _observed(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Span | None, str]:
-    for names, label, sign in ((LATENCY, "time per token", 1), (THROUGHPUT, "throughput", -1)):
-        pair = _values(before, names), _values(after, names)
-        if pair[0] and pair[1]:
-            return _ratio(pair[0], pair[1], sign), label
-    return None, TOKENS
-
-
-def _ratio(
-    before: list[tuple[float, Reading]], after: list[tuple[float, Reading]], sign: int
-) -> Span:
-    """exp of the difference of mean logarithms; `sign` −1 where larger is faster."""
-    logs = [np.log([value for value, _ in side]) for side in (before, after)]
-    middle = sign * float(logs[0].mean() - logs[1].mean())
-    if min(side.size for side in logs) >= 2:
-        sizes = [side.size for side in logs]
-        parts = [float(side.var(ddof=1)) / side.size for side in logs]
-        error = math.sqrt(sum(parts))
-        # Welch's degrees of freedom; with no spread at all any number does.
-        free = sum(parts) ** 2 / max(
-            sum(p * p / (n - 1) for p, n in zip(parts, sizes, strict=True)), 1e-300
-        )
-        half = float(student.ppf(0.5 + LEVEL / 2, max(free, 1.0))) * error
-        basis = f"{LEVEL:.0%}, {sizes[0]} and {sizes[1]} runs taken as independent"
-        return _span(middle, half, basis)
-    errors = [_relative_error(side) for side in (before, after)]
-    if sign > 0 and None not in errors:
-        half = 1.96 * math.sqrt(sum((e or 0.0) ** 2 for e in errors))
-        basis = "95%, requests taken as independent; what differs between two runs is not in it"
-        return _span(middle, half, basis)
-    basis = f"one run of each, no spread printed: a difference within {UNSEEN:.0%} counts as none"
-    return Span(math.exp(middle), None, None, basis)
-
-
-def _span(middle: float, half: float, basis: str) -> Span:
-    return Span(math.exp(middle), math.exp(middle - half), math.exp(middle + half), basis)
-
-
-def _relative_error(side: list[tuple[float, Reading]]) -> float | None:
-    """Standard error of the mean TPOT over requests, relative; of the first run."""
-    value, reading = side[0]
-    spread, count = reading.fact("std_tpot_ms"), reading.fact("completed")
-    if not isinstance(spread, float) or not isinstance(count, float) or count < 2:
-        return None
-    return spread / math.sqrt(count) / value
 
 
 # ── predicted ────────────────────────────────────────────────────────────────────────────────
