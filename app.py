@@ -3,24 +3,25 @@
 import streamlit as st
 
 from pages.ui.frame import frame
-from pages.ui.furniture import verbatim
+from pages.ui.furniture import said_of_link
 from pages.ui.navigation import page_of, sections
 from pages.ui.scenario_bar import pending_fault, scenario_bar
 from pages.ui.sidebar import sidebar
 from pages.ui.state import read_link, rebuild, write_link
+from pages.ui.style import style
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 
-st.html("<style>[data-testid=stMainBlockContainer]{padding:2.5rem 2rem 4rem}</style>")
+style()
 
 with frame():
     chosen = st.navigation(sections())
     page = page_of(chosen)
     notices = read_link(page.stem)
-    st.header(page.question, anchor=False)
-    for notice in notices:
-        st.warning(verbatim(notice), icon=":material/link_off:")
-    pending_fault()
+    with st.container(key="head"):
+        st.header(page.question, anchor=False)
+        said_of_link(notices)
+        pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
     sidebar()

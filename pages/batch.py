@@ -4,8 +4,6 @@ from pages.ui.frame import require_frame
 
 require_frame()
 
-import streamlit as st  # noqa: E402
-
 from pages.ui import furniture  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
 from pages.ui.load import show_memory, show_schedule  # noqa: E402
@@ -21,15 +19,15 @@ from specmath.views import batch_table  # noqa: E402
 
 needs_hardware()
 found, study = prediction(), load_study(scenario())
-st.info(furniture.safe(load_sentence(study)), icon=":material/speed:")
+furniture.say(load_sentence(study), "speed")
 furniture.assumed(found)
-furniture.notes(found.notes)
 
 furniture.chart(
     speedup_over_batch(study),
     f"Speedup over batch at γ={study.gamma}, by context",
     f"{context_sentence(study)} Hollow points: more sequences than the memory holds.",
 )
+furniture.notes(found.notes)
 furniture.chart(
     gamma_heat(study),
     "The best γ over batch and context",

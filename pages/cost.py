@@ -20,17 +20,14 @@ furniture.assumed(found)
 
 regimes = regime_table(found)
 furniture.plain_table(regimes)
-st.caption(
-    "The same price and the same batch in every row, so cost follows time: a compute-bound server "
-    "is slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11."
-)
-furniture.downloads(regimes)
-
 furniture.chart(
     cost_over_gamma(regime_costs(found), scenario().gamma),
     "Cost per token against plain decoding, by γ",
-    "Below the dashed line speculation is cheaper. Compute-bound, every γ ≥ 1 costs more.",
+    "Below the grey line speculation is cheaper. Compute-bound, every γ ≥ 1 costs more. The same "
+    "price and the same batch in every regime, so cost follows time: a compute-bound server is "
+    "slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11.",
 )
+furniture.downloads(regimes)
 show_cost_over_batch(found)
 show_millisecond(found)
 show_bill(found)

@@ -20,7 +20,6 @@ from specmath.views import alpha_gamma_table, crossover_table, draft_cost_table 
 found = prediction()
 furniture.answer(verdict(found))
 furniture.choices_of_gamma(found)
-furniture.notes(found.notes)
 
 furniture.chart(
     tokens_distribution(found),
@@ -28,6 +27,7 @@ furniture.chart(
     step_sentence(found),
     height=260,
 )
+furniture.notes(found.notes)
 heat = alpha_gamma_table(found)
 furniture.chart(
     alpha_gamma_heat(heat, found),

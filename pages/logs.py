@@ -15,18 +15,16 @@ with reading_tab:
     if readings:
         reading = logs.chosen(readings)
         said = st.container()
-        speed, shape = logs.beside(reading)
-        answers = logs.answers_of(reading, speed, shape)
-        with said:
-            st.info(logs.headline(reading, answers), icon=":material/receipt_long:")
-            button, costs = st.columns([1, 2], vertical_alignment="center")
-            with costs:
-                logs.show_costs()
-            with button:
-                logs.use_in_calculator(reading, shape)
         left, right = st.columns([9, 10], gap="medium")
         with left:
+            taken = st.container()
+            speed, shape = logs.beside(reading)
+            answers = logs.answers_of(reading, speed, shape)
+            with taken:
+                logs.use_in_calculator(reading, shape)
+                logs.show_costs()
             logs.show_answers(answers)
+        said.info(logs.headline(reading, answers), icon=":material/receipt_long:")
         with right:
             logs.show_charts(reading)
             logs.numbers(reading)

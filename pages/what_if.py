@@ -27,13 +27,13 @@ left, right = st.columns([9, 10], gap="medium")
 with left:
     furniture.numbers(found)
     furniture.assumed(found)
-    furniture.notes(found.notes)
 with right:
     furniture.chart(
         speedup_over_gamma(found),
         "Speedup and arithmetic per token, by γ",
         f"Fastest at γ={best}, {ratio(float(found.curve.walltime_improvement[best]))}. " + outgrows,
     )
+furniture.notes(found.notes)
 furniture.table(gamma_table(found))
 
 st.subheader("Before you believe it", anchor=False)

@@ -19,6 +19,7 @@ COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
 
 def edited_candidates() -> tuple[Candidate, ...]:
     """The candidates as edited; while a row is wrong, the last valid table and a message."""
+    st.markdown("**Candidate drafts**")
     st.caption("Edit a cell, add a row at the bottom, or select rows to delete them.")
     start = pd.DataFrame([{c: getattr(row, c) for c in COLUMNS} for row in published_t5()])
     column = st.column_config
@@ -34,7 +35,9 @@ def edited_candidates() -> tuple[Candidate, ...]:
             "c": column.NumberColumn("c", help="0 or more.", format="%.4g"),
             "gamma": column.NumberColumn("γ", help="A whole number from 1.", format="%d"),
             "measured_speedup": column.NumberColumn(
-                "Measured speedup (×)", help="Leave empty if there is none.", format="%.4g"
+                "Measured (×)",
+                help="The speedup measured; leave empty if there is none.",
+                format="%.4g",
             ),
         },
     )

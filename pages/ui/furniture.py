@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.state import scenario, touched
 from specmath.predict import Estimate, Prediction
@@ -18,6 +19,7 @@ from specmath.wording import change, faster, ms, ratio, usd
 
 NBSP, HYPHEN = "\u00a0", "\u2011"
 """A blank and a hyphen at which no line breaks."""
+MINUS = "\u2212"
 
 UNSAFE = "\\`*_[]<>#|!~$:"
 
@@ -54,18 +56,35 @@ def drawer(label: str, icon: str, key: str) -> Iterator[bool]:
         yield bool(box.open)
 
 
+def said_of_link(notices: Sequence[str]) -> None:
+    """What could not be read of a link, in one box."""
+    if notices:
+        st.warning("  \n".join(map(verbatim, notices)), icon=":material/link_off:")
+
+
+def answer_place() -> DeltaGenerator:
+    """Where a page's answer stands; on a phone it comes before the inputs."""
+    return st.container(key="answer")
+
+
+def say(text: str, icon: str) -> None:
+    """An answer that is no verdict."""
+    answer_place().info(safe(text), icon=f":material/{icon}:")
+
+
 def answer(found: Verdict) -> None:
     """The verdict: headline, reason, what flips it, and the commands to measure with."""
     box = {"use": st.success, "skip": st.error, "measure": st.warning}.get(found.action, st.info)
-    box(
-        safe(f"**{found.headline}** {found.reason} {found.flips}"),
-        icon=ICONS[found.action],
-    )
-    if found.commands:
-        with st.expander("How to measure", icon=":material/terminal:"):
-            for engine, command in found.commands:
-                st.caption(engine)
-                st.code(command, language="shell")
+    with answer_place():
+        box(
+            safe(f"**{found.headline}** {found.reason} {found.flips}"),
+            icon=ICONS[found.action],
+        )
+        if found.commands:
+            with st.expander("How to measure", icon=":material/terminal:"):
+                for engine, command in found.commands:
+                    st.caption(engine)
+                    st.code(command, language="shell")
 
 
 def _interval(estimate: Estimate | None, show: Any) -> str:
@@ -76,26 +95,40 @@ def _interval(estimate: Estimate | None, show: Any) -> str:
     return f"{show(estimate.low)} to {show(estimate.high)}"
 
 
-def _changed(estimate: Estimate | None, before: float | None) -> str:
-    if estimate is None or before is None:
+def _plain(prediction: Prediction, value: float | None, show: Any) -> str:
+    return _interval(None if value is None else prediction.of_plain(value), show)
+
+
+def _changed(value: float | None, before: float | None, speedup: Estimate) -> str:
+    """The change over the interval of the speedup: an error of the plain step cancels."""
+    if value is None or before is None:
         return "unknown"
-    if estimate.low is None:
-        return change(estimate.value, before)
-    return f"{change(estimate.low, before)} to {change(estimate.high, before)}"
+    if speedup.low is None or speedup.high is None:
+        return change(value, before)
+    at = [change(value * speedup.value / end, before) for end in (speedup.high, speedup.low)]
+    return " to ".join(at)
 
 
 def numbers(prediction: Prediction) -> None:
     """Plain, speculative and change: time per token, cost, arithmetic."""
     p = prediction
     speed = faster(p.speedup.value) if p.speedup.low is None else _interval(p.speedup, ratio)
-    time = (ms(p.tpot_plain), _interval(p.tpot, ms), _changed(p.tpot, p.tpot_plain))
-    cost = (usd(p.usd_plain), _interval(p.usd, usd), _changed(p.usd, p.usd_plain))
-    work = ("1×", _interval(p.operations, ratio), _changed(p.operations, 1.0))
+    work = p.operations
+    ends = (work.value,) if work.low is None or work.high is None else (work.low, work.high)
+    more = " to ".join(change(end, 1.0) for end in ends)
     rows = {
-        "Time per token": time,
-        "Cost per 1M tokens": cost,
+        "Time per token": (
+            _plain(p, p.tpot_plain, ms),
+            _interval(p.tpot, ms),
+            _changed(p.tpot and p.tpot.value, p.tpot_plain, p.speedup),
+        ),
+        "Cost per 1M tokens": (
+            _plain(p, p.usd_plain, usd),
+            _interval(p.usd, usd),
+            _changed(p.usd and p.usd.value, p.usd_plain, p.speedup),
+        ),
         "Speed": ("1×", _interval(p.speedup, ratio), speed),
-        "Arithmetic per token": work,
+        "Arithmetic per token": ("1×", _interval(work, ratio), more),
     }
     lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
     # A number and its unit stay on one line.
@@ -130,8 +163,8 @@ def assumed(prediction: Prediction) -> None:
 
 def notes(texts: Sequence[str]) -> None:
     """What the reader must know about how far the numbers can be trusted."""
-    for text in texts:
-        st.caption(f":material/info: {verbatim(text)}")
+    if texts:
+        st.caption("  \n".join(f":material/info: {verbatim(text)}" for text in texts))
 
 
 def chart(figure: go.Figure, title: str, sentence: str, *, height: int = 380) -> None:
@@ -174,6 +207,8 @@ def _unbroken(value: Cell, number_format: str) -> str:
     text = cell_text(value, number_format) or "none"
     if isinstance(value, str):
         text = verbatim(text).replace("-", HYPHEN)
+    else:
+        text = text.replace("-", MINUS)
     return text.replace(" ", NBSP)
 
 

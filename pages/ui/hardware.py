@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from pages.ui.furniture import answer_place
 from pages.ui.state import PREFIX, adopt, forget, prediction, raw, scenario, set_raw
 from pages.ui.widgets import number
 from specmath import hardware, models
@@ -111,11 +112,12 @@ def needs_hardware() -> None:
     """A page that computes from hardware: offer a pair to start from, and stop until then."""
     if scenario().draft_form == "hardware":
         return
-    st.info(
-        "This page computes step times: it needs your GPU, target, draft, batch and context.",
-        icon=":material/memory:",
-    )
-    if st.button("Start from a GPU and a pair of models", type="primary"):
-        adopt(revised(scenario(), EXAMPLE_PAIR))
-        st.rerun()
+    with answer_place():
+        st.info(
+            "This page computes step times: it needs your GPU, target, draft, batch and context.",
+            icon=":material/memory:",
+        )
+        if st.button("Start from a GPU and a pair of models", type="primary"):
+            adopt(revised(scenario(), EXAMPLE_PAIR))
+            st.rerun()
     st.stop()

@@ -35,7 +35,7 @@ def given_readings() -> list[Reading]:
     with right:
         files = upload_box("log_files", "or open files")
     if not files and text.strip() == EXAMPLE.read_text("utf-8").strip():
-        st.caption(":orange-badge[Example: replace it with your own] Invented numbers of vLLM.")
+        left.caption(":orange-badge[Example: replace it with your own] Invented numbers of vLLM.")
     sources: list[str | bytes] = list(files) or [text]
     if not files and not text.strip():
         st.info("Paste a line or open a file.", icon=":material/content_paste:")
@@ -72,7 +72,7 @@ def beside(reading: Reading) -> tuple[Speed | None, Shape]:
         icon=":material/add_notes:",
         key="log_beside",
     ):
-        columns = st.columns(4)
+        columns = [*st.columns(2), *st.columns(2)]
         plain_ms = columns[0].number_input(
             "Plain: ms per token", min_value=0.001, value=None, key="log_plain_ms",
             help="TPOT or ITL of the same load without speculation.", placeholder="unknown",

@@ -30,7 +30,8 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
     # A key for each: one that was drawn closed on an evidence page would stay closed on the next.
     key = "bar" if expanded else "bar_closed"
     with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key=key):
-        acceptance, gamma, draft, verification = st.columns(4, gap="medium")
+        # Where text is chosen there is room for the longest choice.
+        acceptance, gamma, draft, verification = st.columns([24, 16, 24, 19])
         with acceptance:
             choice("acceptance_form")
             _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
@@ -55,6 +56,11 @@ def _measured_number() -> None:
         number(raw()["acceptance_form"])
     with at:
         number("measured_gamma", label="at γ")
+
+
+def _workload() -> None:
+    choice("workload")
+    st.caption("Planning range, not measured.")
 
 
 def _two_numbers(*names: str) -> None:
@@ -99,7 +105,7 @@ _ACCEPTANCE_WIDGETS = {
     "survival": lambda: text("rates", area=True, taken=_take_rates_or_log),
     "conditional": lambda: text("rates"),
     "mixture": lambda: text("mixture"),
-    "workload": lambda: choice("workload"),
+    "workload": _workload,
     "range": lambda: _two_numbers("alpha_low", "alpha_high"),
 }
 _DRAFT_WIDGETS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ import plotly.graph_objects as go
 
 from specmath.candidates import Outcome
 from specmath.charts.pieces import INK, MARKER, Trace, band_of, figure_of, heat_of, line_of, mark_of
-from specmath.palette import COST, LOSS, PLAIN, SPECULATION
+from specmath.palette import COST, LOSS, SPECULATION, shade
 from specmath.predict import Prediction
 from specmath.sheets.tables import Table
 from specmath.wording import ratio
@@ -104,7 +105,7 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
     )
     here = table.column("speedup_at_gamma").values
     name = f"At γ={prediction.scenario.gamma}"
-    own = line_of(c, here, name, PLAIN, "dash", hovertemplate="%{y:.2f}×")
+    own = line_of(c, here, name, SPECULATION, "dash", hovertemplate="%{y:.2f}×")
     x_title = "Draft cost c (draft forward ÷ target forward)"
     return figure_of(x_title, "Speedup ×", [at_best, own], plain=True)
 
@@ -120,7 +121,7 @@ def drafts_plane(
     contours = {"start": 1.5, "end": 5, "size": 0.5, "coloring": "none", "showlabels": True}
     break_even = min(float(alphas[-1]), float(cs[-1]))
     traces = [
-        heat_of(alphas, cs, best, hover),
+        heat_of(alphas, cs, best, hover) | {"showscale": False},  # the lines carry their numbers
         {
             "type": "contour",
             "x": alphas,
@@ -143,12 +144,30 @@ def drafts_plane(
         },
         _candidates(outcomes),
     ]
-    return figure_of("Acceptance α", "Draft cost c", traces, hovermode="closest")
+    layout: dict[str, Any] = {"annotations": [_name_of(o) for o in outcomes]}
+    return figure_of("Acceptance α", "Draft cost c", traces, hovermode="closest", **layout)
+
+
+def _name_of(outcome: Outcome) -> dict[str, Any]:
+    """A candidate's name beside its point, on the side with more room, legible over the lines."""
+    row = outcome.candidate
+    left = row.alpha > 0.5
+    return {
+        "x": row.alpha,
+        "y": row.c,
+        "text": escape(row.draft, quote=False),
+        "xanchor": "right" if left else "left",
+        "xshift": -9 if left else 9,
+        "showarrow": False,
+        "font": {"color": INK, "size": 12},
+        "bgcolor": "rgba(243,244,246,0.75)",
+        "borderpad": 0,
+    }
 
 
 def _candidates(outcomes: Sequence[Outcome]) -> Trace:
     labels = [
-        f"{o.candidate.draft}: {ratio(o.best_speedup)} at γ={o.best_gamma}"
+        f"{escape(o.candidate.draft, quote=False)}: {ratio(o.best_speedup)} at γ={o.best_gamma}"
         + (f", measured {ratio(o.candidate.measured_speedup)}" if o.miss is not None else "")
         for o in outcomes
     ]
@@ -156,12 +175,9 @@ def _candidates(outcomes: Sequence[Outcome]) -> Trace:
         "type": "scatter",
         "x": [o.candidate.alpha for o in outcomes],
         "y": [o.candidate.c for o in outcomes],
-        "text": [o.candidate.draft for o in outcomes],
         "customdata": labels,
         "name": "Candidates",
-        "mode": "markers+text",
-        "textposition": "top center",
-        "textfont": {"color": INK, "size": 13},
+        "mode": "markers",
         "marker": MARKER | {"color": INK, "symbol": "circle"},
         "hovertemplate": "%{customdata}<extra></extra>",
     }
@@ -171,8 +187,11 @@ def cost_over_gamma(curves: Sequence[tuple[str, np.ndarray]], gamma: int) -> go.
     """Cost per token against plain decoding over γ, one curve a regime; γ in use marked."""
     traces = []
     for (name, cost), dash in zip(curves, ("dot", "solid", "dash"), strict=True):
-        gammas = np.arange(len(cost))
-        traces.append(line_of(gammas, cost, name, COST, dash, hovertemplate="%{y:.2f}×"))
+        drawn = line_of(np.arange(len(cost)), cost, name, COST, dash, hovertemplate="%{y:.2f}×")
+        if dash == "solid":  # wide and pale: the regime that it may coincide with shows through
+            drawn["line"] = drawn["line"] | {"width": 9, "color": shade(COST, 0.4)}
+            drawn["marker"] = {"color": COST}
+        traces.append(drawn)
         traces.append(mark_of(gamma, cost[gamma], "", COST, "diamond"))
     y_title = "Cost per token, × plain decoding"
     return figure_of("Drafted tokens a step, γ", y_title, traces, plain=True)

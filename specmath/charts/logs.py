@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from specmath.charts.pieces import Trace, band_of, figure_of, line_of
 from specmath.logs.intervals import survival_band, window_band
 from specmath.logs.record import Reading
-from specmath.palette import PLAIN, SPECULATION
+from specmath.palette import SPECULATION
 
 __all__ = ["survival_chart", "windows_chart"]
 
@@ -25,8 +25,8 @@ def survival_chart(reading: Reading) -> go.Figure:
         traces.append(band_of(positions, band.low, band.high, "95% interval", SPECULATION) | LINES)
     if reading.alpha is not None:
         alike = reading.alpha**positions
-        name = f"as if every position were alike, α = {reading.alpha:.2f}"
-        traces.append(line_of(positions, alike, name, PLAIN, "dash", mode="lines"))
+        name = f"every position alike, α = {reading.alpha:.2f}"
+        traces.append(line_of(positions, alike, name, SPECULATION, "dash", mode="lines"))
     traces.append(line_of(positions, band.values, "measured", SPECULATION))
     return figure_of(
         "First drafted tokens accepted, at least",
@@ -49,7 +49,7 @@ def windows_chart(reading: Reading) -> go.Figure:
         )
     if reading.tokens_per_step is not None:
         mean = np.full(order.size, reading.tokens_per_step)
-        traces.append(line_of(order, mean, "mean of all", PLAIN, "dash", mode="lines"))
+        traces.append(line_of(order, mean, "mean of all", SPECULATION, "dash", mode="lines"))
     hover = "%{customdata}: %{y:.2f} tokens<extra></extra>"
     traces.append(
         line_of(order, band.values, "tokens per step", SPECULATION, hovertemplate=hover,

@@ -92,8 +92,8 @@ WORKLOADS = {"creative": 0.6, "code_or_json": 0.85}
 
 ACCEPTANCE_CHOICES = (
     Choice("accepted_per_step", "Accepted drafts per step", "bonus token not counted"),
-    Choice("tokens_per_step", "Tokens per step (bonus included)", "vLLM's mean acceptance length"),
-    Choice("alpha", "α: chance that one drafted token is accepted"),
+    Choice("tokens_per_step", "Tokens per step, with bonus", "vLLM's mean acceptance length"),
+    Choice("alpha", "α: chance per drafted token"),
     Choice("accepted_share", "Accepted ÷ drafted", 'what engines print as "acceptance rate"'),
     Choice("survival", "Per-position rates or a log line", "share of steps reaching each position"),
     Choice("conditional", "Per-position conditional rates", "given the position before it passed"),
@@ -103,7 +103,7 @@ ACCEPTANCE_CHOICES = (
 )
 DRAFT_CHOICES = (
     Choice("times", "Two times in ms"),
-    Choice("ratio", "c: draft forward ÷ target forward"),
+    Choice("ratio", "c: draft ÷ target forward"),
     Choice("hardware", "From GPU, models and batch", "computed by the step-time model"),
     Choice("range", "I don't know: a range of c"),
 )
@@ -126,8 +126,8 @@ ENGINE_CHOICES = (
     Choice("none", "No host overhead (a lower bound)"),
 )
 WORKLOAD_CHOICES = (
-    Choice("creative", "Creative writing (α 0.6, planning range, not measured)"),
-    Choice("code_or_json", "Code or JSON (α 0.85, planning range, not measured)"),
+    Choice("creative", "Creative writing (α 0.6)", "planning range, not measured"),
+    Choice("code_or_json", "Code or JSON (α 0.85)", "planning range, not measured"),
 )
 SOURCE_CHOICES = (
     Choice(UNKNOWN, "Not said"),

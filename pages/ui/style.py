@@ -1,0 +1,29 @@
+"""The few rules of style that Streamlit has no setting for."""
+
+import streamlit as st
+
+# On a phone the answer comes before the inputs, which would fill its first screen; boxes that
+# belong together stay side by side; the table of drafts leaves out α, c and γ, which the editable
+# one above it shows.
+STYLE = """
+[data-testid=stMainBlockContainer] { padding: 2.5rem 2rem 4rem; }
+@media (max-width: 640px) {
+  [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }
+  [data-testid=stHeading] h2 { font-size: 1.6rem; padding: .25rem 0; }
+  [data-testid=stVerticalBlock] > :is(.st-key-head, :has(> .st-key-head)) { order: -3; }
+  [data-testid=stVerticalBlock] > :is(.st-key-answer, :has(> .st-key-answer)) { order: -2; }
+  [data-testid=stVerticalBlock] > .st-key-bar { order: -1; }
+  [data-testid=stMarkdownContainer] table { font-size: .8rem; }
+  [data-testid=stMarkdownContainer] :is(th, td) { padding: .3rem .4rem; }
+  .st-key-drafts_table :is(th, td):is(:nth-child(2), :nth-child(3), :nth-child(4)) {
+    display: none;
+  }
+  .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
+  .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
+}
+"""
+
+
+def style() -> None:
+    """Put the rules into the page; takes no room in it."""
+    st.html(f"<style>{STYLE}</style>")
