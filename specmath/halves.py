@@ -13,13 +13,14 @@ from specmath.checks import FloatArray, InputError
 from specmath.scenario import Scenario
 from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
 from specmath.serving import CoveredAcceptance
-from specmath.serving.of_scenario import served_of, step_cost_error, tabulated
+from specmath.serving.of_scenario import plain_error, served_of, step_cost_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost, measured_step_cost
 
 __all__ = [
     "Halves",
     "acceptance_of",
     "ends",
+    "plain_error_of",
     "plain_seconds_of",
     "spread_of",
     "step_cost_of",
@@ -131,6 +132,11 @@ def plain_seconds_of(scenario: Scenario) -> float | None:
     if scenario.draft_form == "hardware":
         return served_of(scenario).plain_seconds
     return None if scenario.target_ms is None else scenario.target_ms / 1e3
+
+
+def plain_error_of(scenario: Scenario) -> float:
+    """|computed / true − 1| taken for a plain step that was computed; 0 where it was given."""
+    return plain_error(served_of(scenario)) if scenario.draft_form == "hardware" else 0.0
 
 
 def ends(scenario: Scenario) -> list[Halves]:

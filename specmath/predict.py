@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from specmath import hardware
 from specmath.acceptance import Acceptance, IidAcceptance
 from specmath.checks import FloatArray
 from specmath.cost import usd_per_million_tokens
 from specmath.gamma import crossover_gamma, optimal_gamma
-from specmath.halves import Halves, acceptance_of, ends, plain_seconds_of, spread_of, step_cost_of
-from specmath.scenario import SPECS, Scenario
+from specmath.halves import (
+    Halves,
+    acceptance_of,
+    ends,
+    plain_error_of,
+    plain_seconds_of,
+    spread_of,
+    step_cost_of,
+)
+from specmath.prediction import Curve, Estimate, Prediction, off_by
+from specmath.scenario import Scenario
 from specmath.scenario.forms import MEASURED_AT
 from specmath.serving.of_scenario import served_notes, served_of
 from specmath.stepcost import SEARCH_LIMIT, LinearStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
-
-_ASSUMABLE: dict[bool, tuple[str, ...]] = {
-    False: ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour"),
-    True: ("batch", "tensor_parallel", "context_tokens"),
-}
-"""Fields whose default is an assumption, without and with the step-time model."""
-
-NO_ERROR_BAR = "no error bar yet"
 
 ROUNDING = 1e-12
 """Where α = c a speedup is 1 but for rounding, and that is not faster."""
@@ -37,118 +36,12 @@ NEAR_BEST = 1.02
 """The smallest γ within 2% of the best is recommended: it costs the least arithmetic."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A predicted number with the interval that the unknown inputs leave, or none yet."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    basis: str = NO_ERROR_BAR
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Everything over γ = 0 … the largest considered; arrays of one shape."""
-
-    gamma: np.ndarray
-    tokens_per_step: FloatArray
-    verify_cost: FloatArray
-    draft_cost: FloatArray
-    step_cost: FloatArray
-    walltime_improvement: FloatArray
-    operations_increase: FloatArray
-    low: FloatArray | None
-    high: FloatArray | None
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What speculation does to one endpoint. Times in seconds, None where unknown.
-
-    `alpha` is that of the steps with a draft. `best_gamma` is the fastest γ up to the scenario's
-    `max_gamma`; `recommended_gamma` the smallest within 2% of it, 0 only where no γ ≥ 1 is faster
-    than plain decoding; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000, the former
-    no further than the step cost is known.
-    """
-
-    scenario: Scenario
-    halves: Halves
-    alpha: float
-    speedup: Estimate
-    operations: Estimate
-    tokens_per_step: float
-    step_cost: float
-    curve: Curve
-    best_gamma: int
-    recommended_gamma: int
-    optimal_gamma: int
-    crossover_gamma: int
-    tpot_plain: float | None
-    tpot: Estimate | None
-    usd_plain: float | None
-    usd: Estimate | None
-    notes: tuple[str, ...]
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """The fields that count and that nobody gave: at their default, in words."""
-        s, fields = self.scenario, Scenario.model_fields
-        names = set(_ASSUMABLE[s.draft_form == "hardware"])
-        if s.verify_form == "curve":
-            names.discard("sigma")
-        found = [n for n in fields if n in names and getattr(s, n) == fields[n].default]
-        words = [f"{SPECS[n].label} {getattr(s, n):g}" for n in found]
-        if self.halves.coverage < 1 and s.coverage is None:
-            words.append(f"{SPECS['coverage'].label} {self.halves.coverage:g}")
-        if s.draft_form == "hardware" and s.usd_per_hour == hardware.find(str(s.gpu)).usd_per_hour:
-            words.append(f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g}, an on-demand price")
-        return tuple(words)
-
-    @property
-    def walltime_improvement(self) -> float:
-        """The speedup at the scenario's γ, τ/s."""
-        return self.speedup.value
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers by name, for JSON; milliseconds and dollars as a person reads them."""
-        cost, gamma = self.halves.cost, self.scenario.gamma
-        ms = None if self.tpot is None else self.tpot.value * 1e3
-        return {
-            "alpha": self.alpha,
-            "gamma": gamma,
-            "c": cost.c,
-            "c_hat": cost.c_hat,
-            "sigma": cost.sigma_at(gamma),
-            "tokens_per_step": self.tokens_per_step,
-            "verify_cost": float(cost.verify(gamma)),
-            "step_cost": self.step_cost,
-            "walltime_improvement": self.speedup.value,
-            "walltime_improvement_low": self.speedup.low,
-            "walltime_improvement_high": self.speedup.high,
-            "error_bar": self.speedup.basis,
-            "operations_increase": self.operations.value,
-            "best_gamma": self.best_gamma,
-            "recommended_gamma": self.recommended_gamma,
-            "optimal_gamma": self.optimal_gamma,
-            "crossover_gamma": self.crossover_gamma,
-            "tpot_plain_ms": None if self.tpot_plain is None else self.tpot_plain * 1e3,
-            "tpot_ms": ms,
-            "usd_per_million_tokens_plain": self.usd_plain,
-            "usd_per_million_tokens": None if self.usd is None else self.usd.value,
-            "assumed": list(self.assumed),
-            "notes": list(self.notes),
-        }
-
-
-# ── prediction ───────────────────────────────────────────────────────────────────────────────
-
-
 def predict(scenario: Scenario) -> Prediction:
     """Speedup, arithmetic, time and money of a scenario, over γ and at its γ.
 
     speedup(γ) = τ(γ) / s(γ); TPOT = plain step × s/τ; USD per million tokens = price × TPOT.
-    The interval spans all combinations of the ends of what is unknown. Raises ValueError where
+    The interval spans all combinations of the ends of what is unknown; that of TPOT and USD from
+    hardware also the error of the plain step. Raises ValueError where
     σ makes the verification cost fall to 0 within the γ considered.
     """
     halves = Halves(acceptance_of(scenario), step_cost_of(scenario))
@@ -252,15 +145,18 @@ def _crossover(halves: Halves) -> int:
 
 
 def _time_and_money(s: Scenario, speedup: Estimate) -> dict[str, Any]:
-    plain = plain_seconds_of(s)
+    plain, error = plain_seconds_of(s), plain_error_of(s)
+    found: dict[str, Any] = {"plain_error": error, "tpot_plain": plain}
     if plain is None:
-        return {"tpot_plain": None, "tpot": None, "usd_plain": None, "usd": None}
+        return found | {"tpot": None, "usd_plain": None, "usd": None}
     tpot = _scaled(speedup, lambda ratio: plain / ratio)
+    if error and tpot.low is not None and tpot.high is not None:
+        low, high = off_by(tpot.low, tpot.high, error)
+        tpot = Estimate(tpot.value, low, high, f"{tpot.basis}, plain step ±{error:.0%}")
+    found["tpot"] = tpot
     if s.usd_per_hour is None:
-        return {"tpot_plain": plain, "tpot": tpot, "usd_plain": None, "usd": None}
-    return {
-        "tpot_plain": plain,
-        "tpot": tpot,
+        return found | {"usd_plain": None, "usd": None}
+    return found | {
         "usd_plain": usd_at(s, plain, speculative=False),
         "usd": _scaled(tpot, lambda seconds: usd_at(s, seconds, speculative=s.gamma > 0)),
     }

@@ -136,7 +136,11 @@ def test_interval_is_the_error_of_each_part_of_the_step() -> None:
     assert p.speedup.basis == "verification ±10%, drafting and overhead −10% to +100%"
     assert p.tpot
     assert p.tpot_plain
-    assert p.tpot.low == pytest.approx(p.tpot_plain / p.speedup.high)
+    # A plain step within 20% of the true one, |computed / true − 1|: 1/1.2 to 1/0.8 of it.
+    assert p.tpot.low == pytest.approx(p.tpot_plain / 1.2 / p.speedup.high)
+    assert p.tpot.high == pytest.approx(p.tpot_plain / 0.8 / p.speedup.low)
+    plain = p.of_plain(p.tpot_plain)
+    assert (plain.low, plain.high) == pytest.approx((p.tpot_plain / 1.2, p.tpot_plain / 0.8))
     assert len(ends(p.scenario)) == 2
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from specmath import models
 from specmath.checks import InputError
+from specmath.serving.of_scenario import PLAIN_ERROR
 from specmath.steptime import step_breakdown, step_seconds
 from specmath.steptime.coefficients import Coefficients, assumed, calibration_basis, definitions
 from specmath.steptime.operators import (
@@ -433,6 +434,15 @@ def test_magicdec_from_hardware_alone_is_a_known_miss():
     assert np.median(plain) == pytest.approx(-0.11, abs=0.03)
     assert np.median(draft) == pytest.approx(-0.43, abs=0.05)
     assert np.median(speedup) == pytest.approx(0.20, abs=0.05)
+
+
+def test_magicdec_plain_steps_beyond_the_error_taken_are_a_known_miss():
+    """34 of 46 within 20%; the others are 20 to 37% slower than a pure forward: the host time of
+    their engine, which a prediction adds only for the engines it knows."""
+    plain, *_ = _magicdec_from_hardware()
+    assert np.sum(np.abs(plain) <= PLAIN_ERROR[True, False]) == pytest.approx(34, abs=3)
+    assert plain.min() == pytest.approx(-0.37, abs=0.03)
+    assert plain.max() < 0.05
 
 
 # ---- where coefficients come from

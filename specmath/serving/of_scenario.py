@@ -21,9 +21,11 @@ from specmath.steptime.coefficients import calibration_basis
 from specmath.steptime.shards import shard
 
 __all__ = [
+    "PLAIN_ERROR",
     "StepCostError",
     "model_of",
     "model_of_config",
+    "plain_error",
     "served_notes",
     "served_of",
     "step_cost_error",
@@ -40,6 +42,16 @@ VERIFY_ERROR = {
 """(calibrated, mixture of experts) → error taken for v. Calibrated: the 95th percentile of the
 verify ratio with the whole model held out (docs/steptime.md). Not calibrated: assumed; the worst
 mean error of a step when a calibrated GPU was treated as unknown is 16%."""
+
+PLAIN_ERROR = {
+    (True, False): 0.20,
+    (True, True): 0.43,
+    (False, False): 0.35,
+    (False, True): 0.55,
+}
+"""As VERIFY_ERROR, of a plain step in seconds: |computed / true − 1|. Calibrated: the 95th
+percentile with the whole model held out (9%, 32%) and the 11% by which the reference itself may be
+off. Not calibrated: assumed."""
 
 DEARER_REST = 1.0
 """Drafting and overhead may cost up to this share more than computed: twice as much was measured
@@ -174,6 +186,11 @@ class StepCostError:
         )
 
 
+def plain_error(served: ServedStepCost) -> float:
+    """|computed / true − 1| taken for the seconds of a plain step; see PLAIN_ERROR."""
+    return PLAIN_ERROR[_calibration_key(served)]
+
+
 def step_cost_error(served: ServedStepCost) -> StepCostError:
     """What is taken for this pair; see VERIFY_ERROR and DEARER_REST."""
     drafts = 1.0 - (1.0 - served.share) ** served.batch
@@ -225,5 +242,6 @@ def step_time_note(served: ServedStepCost) -> str:
     error = "" if mean is None else f", mean error of a step {mean:.0%} with the model held out"
     return (
         f"Step times: computed, {basis.basis}{error}; the reference itself is 6–11% off "
-        "independent measurements. Calibrate on your own steps to replace it."
+        "independent measurements. Times and prices therefore take the plain step as off by up to "
+        f"{plain_error(served):.0%}. Calibrate on your own steps to replace it."
     )
