@@ -13,14 +13,11 @@ from specmath.checks import InputError
 from specmath.cli.logs import FILE, cost_options, cost_scenario, logs_group, read_files
 from specmath.cli.options import format_option
 from specmath.cli.output import Row, print_rows
-from specmath.logs import Reading
-from specmath.logs.drift import Drift, drift
-from specmath.logs.drift_report import RULES, DriftCost, alert_rule, causes, cost_of, sentence
+from specmath.logs.drift_answer import CHECK_FIRST, DriftAnswer, drift_answer
+from specmath.logs.drift_report import RULES, alert_rule
 from specmath.logs.observed import Span
 from specmath.logs.review import Review, review
-from specmath.logs.taken import SHAPES, Shape, scenario_from
-from specmath.predict import predict
-from specmath.scenario import Scenario
+from specmath.logs.taken import SHAPES, Shape
 from specmath.wording import significant
 
 __all__ = ["drift_command", "review_command"]
@@ -42,6 +39,11 @@ FALLEN, CANNOT_TELL = 1, 3
     help="False alarms: P(alarm) of one call when nothing has changed. > 0 and <= 0.5.",
 )  # fmt: skip
 @click.option("--gamma", type=click.IntRange(1, 256), help="Draft length, if not in the logs.")
+@click.option(
+    "--design-effect", type=float,
+    help="Only for totals without windows: how many times the variance of independent steps a "
+    "total has. An assumption, and said to be one. >= 1.",
+)  # fmt: skip
 @click.option("--rule", is_flag=True, help="Print a Prometheus rule file instead.")
 @click.option("--rule-engine", type=click.Choice(list(RULES)), default="vllm", show_default=True)
 @click.option("--below", type=float, help="With --rule: alert below this many tokens per step; "
@@ -49,8 +51,9 @@ FALLEN, CANNOT_TELL = 1, 3
 @cost_options
 @format_option
 def drift_command(
-    style: str, files: Sequence[str], rate: float, gamma: int | None, rule: bool,
-    rule_engine: str, below: float | None, scenario_file: str | None, **options: Any,
+    style: str, files: Sequence[str], rate: float, gamma: int | None,
+    design_effect: float | None, rule: bool, rule_engine: str, below: float | None,
+    scenario_file: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Has acceptance really fallen, since when, and what does it cost?
 
@@ -62,44 +65,29 @@ def drift_command(
         return
     if len(files) != 2:
         raise InputError(f"drift needs BASELINE and CURRENT, got {len(files)} files")
-    before, after = _pair(*(read_files([path], gamma) for path in files))
-    found = drift(before, after, rate)
-    cost = _cost(found, before, cost_scenario(scenario_file, options))
-    row: Row = {"answer": sentence(found, cost)} | asdict(found)
-    row |= {"change": found.change} | ({} if cost is None else asdict(cost))
-    likely = causes(found, before, after) if found.fallen else ()
+    sides = [read_files([path], gamma) for path in files]
+    base = cost_scenario(scenario_file, options)
+    answer = drift_answer(sides[0], sides[1], base, rate, design_effect)
     if style == "table":
-        click.echo(row["answer"])
-        if likely:
-            click.echo("\nCheck, likeliest first:")
-        for cause in likely:
-            click.echo(f"  - {cause.what}{f' ({cause.seen})' if cause.seen else ''}: {cause.check}")
-        click.echo(
-            f"\n{found.baseline_blocks} baseline and {found.current_blocks} current blocks of "
-            f"{found.block_windows} windows; false alarms: {found.rate:g} a call."
-        )
+        _print_drift(answer)
     else:
-        listed = [asdict(cause) for cause in likely]
-        words = listed if style == "json" else [cause.what for cause in likely]
-        print_rows([row | {"causes": words}], style, one=True)
-    sys.exit({True: FALLEN, False: 0, None: CANNOT_TELL}[found.fallen])
+        found, cost = answer.found, answer.cost
+        row: Row = {"answer": answer.sentence} | asdict(found)
+        row |= {"change": found.change} | ({} if cost is None else asdict(cost))
+        listed = [asdict(cause) for cause in answer.causes]
+        words = listed if style == "json" else [cause.what for cause in answer.causes]
+        print_rows([row | {"causes": words, "notes": list(answer.notes)}], style, one=True)
+    sys.exit({True: FALLEN, False: 0, None: CANNOT_TELL}[answer.found.fallen])
 
 
-def _pair(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Reading, Reading]:
-    """The same channel of both logs where there is one; of several, that with most windows."""
-    pairs = [(a, b) for a in before for b in after if (a.engine, a.format) == (b.engine, b.format)]
-    if pairs:
-        return max(pairs, key=lambda pair: min(len(pair[0].windows), len(pair[1].windows)))
-    longest = [max(side, key=lambda reading: len(reading.windows)) for side in (before, after)]
-    return longest[0], longest[1]
-
-
-def _cost(found: Drift, before: Reading, base: Scenario) -> DriftCost | None:
-    try:
-        prediction = predict(scenario_from(before, base))
-    except InputError:
-        return None
-    return cost_of(found, prediction, before.gamma)
+def _print_drift(answer: DriftAnswer) -> None:
+    click.echo(answer.sentence)
+    if answer.causes:
+        click.echo(f"\n{CHECK_FIRST}")
+    for line in answer.cause_lines:
+        click.echo(f"  - {line}")
+    for note in answer.notes:
+        click.echo(f"\n{note}")
 
 
 @click.command("review", epilog="\b\nExample: specmath review plain.json speculative.json --c 0.1")

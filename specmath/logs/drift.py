@@ -18,10 +18,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from specmath.checks import FloatArray, InputError, real
 from specmath.logs.blocks import Blocks, Series, block_windows, comparable, cut
+from specmath.logs.drift_totals import Totals, totals
 from specmath.logs.record import Reading
+from specmath.wording import significant
 
 __all__ = ["Drift", "alarm_limit", "drift"]
 
@@ -29,6 +32,7 @@ FEWEST_BLOCKS = 6
 MOST_CURRENT = 64
 REPLICATES = 20_000
 SEED = 20_240_611
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Drift:
     where there is one. `p_value` is that of the whole current log; `detected` is where the alarm
     would first have been raised. `smallest` is the fall that would have been seen half the time
     had it lasted for all of the current log.
+
+    Without windows two totals are compared (specmath.logs.drift_totals): `design_effect` is what
+    was assumed (1: steps independent), `tipping` the one below which the fall is beyond chance.
     """
 
     fallen: bool | None
@@ -58,6 +65,8 @@ class Drift:
     block_windows: int = 0
     correlation_windows: float = 1.0
     smallest: float | None = None
+    design_effect: float | None = None
+    tipping: float | None = None
     why: str = ""
 
     @property
@@ -66,15 +75,21 @@ class Drift:
         return self.after / self.before - 1.0
 
 
-def drift(before: Reading, after: Reading, rate: float = 0.01) -> Drift:
+def drift(
+    before: Reading, after: Reading, rate: float = 0.01, design_effect: float | None = None
+) -> Drift:
     """Compare two logs of one server. `rate` in (0, 0.5]: P(alarm | nothing changed) of one call.
 
-    Raises InputError where the two share no measure (another γ without per-position rates).
+    `design_effect`, at least 1, is used where there are no windows only: the variance of a total
+    over that of independent steps, as the caller assumes it. Raises InputError where the two share
+    no measure (another γ without per-position rates).
     """
     rate = float(real("rate", rate, 0, 0.5, low_open=True))
+    if design_effect is not None:
+        design_effect = float(real("design_effect", design_effect, 1))
     pair = comparable(before, after)
     if pair is None:
-        return _without_windows(before, after, rate)
+        return _without_windows(before, after, rate, design_effect)
     base, now = pair
     length, tau = block_windows(base)
     weight = length * float(np.mean(base.weights))
@@ -106,18 +121,40 @@ def _too_short(which: str, series: Series, blocks: int, need: int, found: Drift)
     )
 
 
-def _without_windows(before: Reading, after: Reading, rate: float) -> Drift:
+NO_WINDOWS = (
+    "a mean without windows does not show how much it varies by itself: give log lines, or "
+    f"metrics scraped at least {FEWEST_BLOCKS + 1} times"
+)
+
+
+def _without_windows(before: Reading, after: Reading, rate: float, effect: float | None) -> Drift:
+    pair = totals(before, after)
+    if pair is not None:
+        return _totals_tested(pair, rate, effect)
     values = before.tokens_per_step, after.tokens_per_step
     if None in values or before.gamma != after.gamma:
         raise InputError(
             "BASELINE and CURRENT must share a measure: tokens per step at one γ, or rates for "
             f"each position; got γ={before.gamma} and γ={after.gamma}"
         )
-    return Drift(
-        None, "tokens per step", float(values[0] or 0), float(values[1] or 0), rate=rate,
-        why="a mean without windows does not show how much it varies by itself: give log lines, "
-        f"or metrics scraped at least {FEWEST_BLOCKS + 1} times",
-    )  # fmt: skip
+    level = float(values[0] or 0), float(values[1] or 0)
+    return Drift(None, "tokens per step", *level, rate=rate, why=NO_WINDOWS)
+
+
+def _totals_tested(pair: Totals, rate: float, effect: float | None) -> Drift:
+    """One look at two totals; None unless the steps are too few even if independent."""
+    limit = float(-ndtri(rate))
+    found = Drift(None, pair.measure, pair.before, pair.after, rate=rate)
+    if effect is None and pair.z > limit:
+        tipping = (pair.z / max(limit, TINY)) ** 2
+        why = (
+            f"{NO_WINDOWS}. This fall is beyond chance only if the design effect (variance over "
+            f"that of independent steps) is below {significant(tipping)}, and totals do not show it"
+        )
+        return replace(found, tipping=tipping, why=why)
+    z = pair.z / math.sqrt(effect or 1.0)
+    fallen, p = z > limit, float(ndtr(-z))
+    return replace(found, fallen=fallen, p_value=p, design_effect=effect or 1.0)
 
 
 # ── the test ─────────────────────────────────────────────────────────────────────────────────

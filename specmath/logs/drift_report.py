@@ -55,15 +55,17 @@ def sentence(found: Drift, cost: DriftCost | None) -> str:
     moved = f"{significant(found.before)} → {significant(found.after)} {name}"
     if found.fallen is None:
         return f"Cannot tell whether acceptance has fallen ({moved}): {found.why}."
-    p = "" if found.p_value is None else f"p = {_p(found.p_value)}"
+    p = _chance(found)
     if not found.fallen:
         least = "" if found.smallest is None else (
             f" A lasting fall of {significant(found.smallest)} would have been seen half the time."
         )  # fmt: skip
         return f"No fall beyond chance: {moved}, {p}.{least}"
-    since = found.since or f"line {found.since_line}"
+    since = f"since {found.since or f'line {found.since_line}'}"
+    if found.design_effect is not None:
+        since = "from one total to the other"
     fell = change(found.after, found.before)
-    said = f"Acceptance has fallen: {moved} ({fell}) since {since}, {p}."
+    said = f"Acceptance has fallen: {moved} ({fell}) {since}, {p}."
     if cost is None:
         return said
     said += f" Each token takes {change(1.0 + cost.time_change, 1.0)} time"
@@ -72,6 +74,18 @@ def sentence(found: Drift, cost: DriftCost | None) -> str:
     if cost.usd_before is not None and cost.usd_after is not None:
         said += f", {usd(cost.usd_before)} → {usd(cost.usd_after)} per million tokens"
     return f"{said}."
+
+
+def _chance(found: Drift) -> str:
+    """The p-value, and under which assumption where one was made."""
+    if found.p_value is None:
+        return ""
+    p = f"p = {_p(found.p_value)}"
+    if found.design_effect is None:
+        return p
+    if found.design_effect == 1.0:
+        return f"{p} even if all steps were independent"
+    return f"{p} with a design effect of {significant(found.design_effect)}, which is assumed"
 
 
 def _p(value: float) -> str:

@@ -14,6 +14,7 @@ from specmath.logs import Reading, Window
 from specmath.logs.blocks import autocorrelation_time, comparable
 from specmath.logs.drift import alarm_limit, drift
 from specmath.logs.drift_report import RULES, alert_rule, causes, cost_of, sentence
+from specmath.logs.drift_totals import totals
 from specmath.logs.tally import make_reading
 from specmath.predict import predict
 from specmath.scenario import Scenario
@@ -126,6 +127,75 @@ def test_autocorrelation_time_of_an_ar1_series() -> None:
     assert autocorrelation_time(series) == pytest.approx(9, rel=0.15)
     assert autocorrelation_time(noise) == pytest.approx(1, abs=0.2)
     assert autocorrelation_time(np.ones(50)) == 1.0
+
+
+# ── totals without windows ───────────────────────────────────────────────────────────────────
+
+
+def total(alpha: float, steps: int, gamma: int = GAMMA) -> Reading:
+    """A metrics page: counts and rates, no windows."""
+    survival = [alpha**i for i in range(1, gamma + 1)]
+    return make_reading(
+        "vllm", "v1 Prometheus, since start", steps=steps, drafted=gamma * steps,
+        accepted=round(steps * sum(survival)), survival=survival, gamma=gamma,
+    )  # fmt: skip
+
+
+def test_z_of_two_totals_by_hand() -> None:
+    """γ=1: L is Bernoulli, so Var = α(1−α) and z is the two-sample z of shares."""
+    pair = totals(total(0.7, 1000, 1), total(0.6, 400, 1))
+    assert pair is not None
+    assert pair.z == pytest.approx(0.1 / np.sqrt(0.7 * 0.3 / 1000 + 0.6 * 0.4 / 400))
+    assert totals(total(0.7, 1000, 1), total(0.6, 50, 1)) is None
+
+
+def test_totals_alone_never_say_that_it_fell() -> None:
+    """A fall beyond chance for independent steps: only up to which design effect it would be."""
+    found = drift(total(0.75, 100_000), total(0.72, 100_000))
+    assert found.fallen is None
+    assert found.tipping is not None
+    assert "metrics scraped at least 7 times" in found.why
+    for factor, fallen in ((0.99, True), (1.01, False)):
+        assumed = drift(
+            total(0.75, 100_000), total(0.72, 100_000), design_effect=factor * found.tipping
+        )
+        assert assumed.fallen is fallen
+        assert "which is assumed" in sentence(assumed, None)
+    assert "(p" not in sentence(found, None)
+
+
+def test_totals_may_say_that_it_did_not_fall() -> None:
+    """Below the limit with independent steps is below it with any design effect of 1 or more."""
+    for after in (0.749, 0.80):
+        found = drift(total(0.75, 5000), total(after, 5000))
+        assert found.fallen is False
+        assert "even if all steps were independent" in sentence(found, None)
+    with pytest.raises(InputError, match="design_effect"):
+        drift(total(0.75, 5000), total(0.7, 5000), design_effect=0.5)
+
+
+def test_an_assumed_effect_that_is_right_keeps_the_rate() -> None:
+    """Requests of 100 steps at γ=1, each with its own α: the design effect is 1 + 99ρ.
+
+    α ~ Beta(7, 3): ρ = 1/(7+3+1), so steps vary 10 times as much as independent ones. With the
+    effect stated the alarms keep to 5%; with 1 they do not.
+    """
+    random = np.random.default_rng(8)
+
+    def counted() -> Reading:
+        accepted = int(random.binomial(100, random.beta(7, 3, 200)).sum())
+        return make_reading(
+            "vllm", "made", steps=20_000, drafted=20_000, accepted=accepted,
+            survival=[accepted / 20_000], gamma=1,
+        )  # fmt: skip
+
+    pairs = [(counted(), counted()) for _ in range(400)]
+    alarms = {
+        effect: sum(drift(*pair, 0.05, effect).fallen is True for pair in pairs)
+        for effect in (1.0, 1 + 99 / 11)
+    }
+    assert binom.ppf(0.001, 400, 0.05) <= alarms[10.0] <= binom.ppf(0.999, 400, 0.05)
+    assert alarms[1.0] > 80
 
 
 # ── what cannot be compared ──────────────────────────────────────────────────────────────────

@@ -1,0 +1,109 @@
+"""Drift from readings to words: the one answer that the command line and the page both show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specmath.checks import InputError
+from specmath.logs.drift import NO_WINDOWS, Drift, drift
+from specmath.logs.drift_report import Cause, DriftCost, causes, cost_of, sentence
+from specmath.logs.record import Reading
+from specmath.logs.taken import scenario_from
+from specmath.predict import predict
+from specmath.scenario import Scenario
+
+__all__ = ["CHECK_FIRST", "DriftAnswer", "drift_answer"]
+
+CHECK_FIRST = "Check, likeliest first:"
+HOW_TO_SCRAPE = (
+    "Several pages in one file are read as a series: while sleep 10; do curl -s "
+    "http://127.0.0.1:8000/metrics >> current.txt; done"
+)
+OVERLAP = (
+    "All of CURRENT's counters are above BASELINE's: if the server was not restarted between them, "
+    "CURRENT's totals hold BASELINE's too, and the change is larger than it looks. Both pages, the "
+    "older first, as CURRENT give the change between them."
+)
+
+
+@dataclass(frozen=True)
+class DriftAnswer:
+    """What was found between two readings, what it costs and what may have caused it."""
+
+    before: Reading
+    after: Reading
+    found: Drift
+    cost: DriftCost | None
+    causes: tuple[Cause, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words, with the cost where it is known."""
+        return sentence(self.found, self.cost)
+
+    @property
+    def cause_lines(self) -> tuple[str, ...]:
+        """One line a cause: what, what speaks for it, how to check it."""
+        return tuple(
+            f"{cause.what}{f' ({cause.seen})' if cause.seen else ''}: {cause.check}"
+            for cause in self.causes
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How it was tested, and what would be needed where it could not be."""
+        found = self.found
+        notes = []
+        if found.block_windows:
+            notes.append(
+                f"{found.baseline_blocks} baseline and {found.current_blocks} current blocks of "
+                f"{found.block_windows} windows; false alarms: {found.rate:g} a call."
+            )
+        if found.why.startswith(NO_WINDOWS):
+            notes.append(HOW_TO_SCRAPE)
+        if _may_overlap(self.before, self.after):
+            notes.append(OVERLAP)
+        return tuple(notes)
+
+
+def drift_answer(
+    before: Sequence[Reading],
+    after: Sequence[Reading],
+    base: Scenario,
+    rate: float = 0.01,
+    design_effect: float | None = None,
+) -> DriftAnswer:
+    """Compare two logs, each read into one reading or several; `base` holds the costs.
+
+    Of several the same channel of both is taken. Raises InputError where they share no measure.
+    """
+    first, last = _pair(before, after)
+    found = drift(first, last, rate, design_effect)
+    likely = causes(found, first, last) if found.fallen else ()
+    return DriftAnswer(first, last, found, _cost(found, first, base), likely)
+
+
+def _pair(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Reading, Reading]:
+    """The same channel of both logs where there is one; of several, that with most windows."""
+    pairs = [(a, b) for a in before for b in after if (a.engine, a.format) == (b.engine, b.format)]
+    if pairs:
+        return max(pairs, key=lambda pair: min(len(pair[0].windows), len(pair[1].windows)))
+    longest = [max(side, key=lambda reading: len(reading.windows)) for side in (before, after)]
+    return longest[0], longest[1]
+
+
+def _cost(found: Drift, before: Reading, base: Scenario) -> DriftCost | None:
+    try:
+        prediction = predict(scenario_from(before, base))
+    except InputError:
+        return None
+    return cost_of(found, prediction, before.gamma)
+
+
+def _may_overlap(before: Reading, after: Reading) -> bool:
+    """Totals since the start that only grew: of one start of one server, they overlap."""
+    if not all("since start" in reading.format for reading in (before, after)):
+        return False
+    pairs = ((before.steps, after.steps), (before.accepted, after.accepted))
+    return all(a is not None and b is not None and b > a for a, b in pairs)
