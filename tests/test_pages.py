@@ -24,6 +24,8 @@ LINKS: dict[str, dict[str, str]] = {
     "compute-bound": {"alpha": "0.8", "gamma": "4", "c": "0.1", "sigma": "1", "target_ms": "9"},
     "demand": {"alpha": "0.8", "gamma": "4", "c": "0.1", "target_ms": "9",
                "demand_tokens_per_second": "100000"},
+    "measured curve": {"alpha": "0.8", "gamma": "2", "c": "0.1", "target_ms": "9",
+                       "verify_costs": "1.6,1.9,1.5"},
 }  # fmt: skip
 BAD_LINKS = {
     "alpha": "7", "gamma": "-1", "c": "nan", "sigma": "inf", "rates": "0.2,0.9",

@@ -142,16 +142,19 @@ def numbers(prediction: Prediction) -> None:
 def choices_of_gamma(prediction: Prediction) -> None:
     """The γ that matter, side by side: yours, best, recommended, crossover."""
     p, speeds = prediction, prediction.curve.walltime_improvement
+    # A measured curve of v, or the heads of a drafter, may end before the largest considered.
+    top = min(p.scenario.max_gamma, int(p.curve.gamma[-1]))
     chosen = {
         "Yours": p.scenario.gamma,
         "Smallest within 2% of the best": p.recommended_gamma,
-        f"Best up to {p.scenario.max_gamma}": p.best_gamma,
+        f"Best up to {top}": p.best_gamma,
     }
     cells = [(label, f"γ={g}", ratio(float(speeds[g]))) for label, g in chosen.items()]
     crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else "none to 10,000"
     cells.append(("Arithmetic outgrows speed from", crossing, ""))
-    for column, (label, value, speed) in zip(st.columns(4), cells, strict=True):
-        column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
+    with st.container(key="choices"):
+        for column, (label, value, speed) in zip(st.columns(4), cells, strict=True):
+            column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
 
 
 def assumed(prediction: Prediction) -> None:
