@@ -21,7 +21,7 @@ from specmath.measure.engine import FloatLogits, Tokens
 
 __all__ = ["ArrayCache", "NumpyLlama", "read_safetensors"]
 
-_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+_DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "<i1", "I32": "<i4"}
 _LARGEST_HEADER = 100_000_000
 _NEGATIVE = np.float32(-1e30)
 

