@@ -1,4 +1,4 @@
-"""Read my log: what a server's own telemetry says, and whether a change worked."""
+"""Read my log: what a server's own telemetry says, whether a change worked, whether it fell."""
 
 from pages.ui.frame import require_frame
 
@@ -7,9 +7,10 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture, logs  # noqa: E402
+from pages.ui.logs_drift import show_drift  # noqa: E402
 from pages.ui.logs_review import show_review  # noqa: E402
 
-reading_tab, review_tab = st.tabs(["Read", "Did it work?"])
+reading_tab, review_tab, drift_tab = st.tabs(["Read", "Did it work?", "Has it fallen?"])
 with reading_tab:
     readings = logs.given_readings()
     if readings:
@@ -33,4 +34,6 @@ with reading_tab:
         logs.show_tables(reading, shape)
 with review_tab:
     show_review()
+with drift_tab:
+    show_drift()
 furniture.next_question("what_if", "Should I turn it on?")

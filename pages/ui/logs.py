@@ -36,6 +36,8 @@ def given_readings() -> list[Reading]:
         files = upload_box("log_files", "or open files")
     if not files and text.strip() == EXAMPLE.read_text("utf-8").strip():
         left.caption(":orange-badge[Example: replace it with your own] Invented numbers of vLLM.")
+    if files and text.strip():
+        left.caption("The opened files are read; the text above is not.")
     sources: list[str | bytes] = list(files) or [text]
     if not files and not text.strip():
         st.info("Paste a line or open a file.", icon=":material/content_paste:")
@@ -236,7 +238,7 @@ def show_windows(reading: Reading) -> None:
         windows_chart(reading),
         "Tokens per step over time",
         f"From {significant(min(values))} to {significant(max(values))} over {len(values)} "
-        "windows. A lasting fall: specmath logs drift BASELINE CURRENT.",
+        "windows. A lasting fall? The tab Has it fallen? compares two logs.",
         height=280,
     )
 

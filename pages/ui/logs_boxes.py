@@ -2,7 +2,9 @@
 
 import streamlit as st
 
-from specmath.logs import Reading, read
+from pages.ui.furniture import verbatim
+from specmath.checks import InputError
+from specmath.logs import LogError, Reading, read
 
 LONGEST_PASTE = 1_000_000
 
@@ -48,3 +50,16 @@ def upload_box(key: str, label: str) -> list[bytes]:
         "Larger files: specmath logs FILE on the command line.",
     )
     return [one.getvalue() for one in found]
+
+
+def side(key: str, label: str) -> list[Reading] | None:
+    """One of two sides to compare: pasted or opened; None, with a message, where unreadable."""
+    text = paste_box(key, label, height=100)
+    files = upload_box(f"{key}_files", f"{label}: or open files")
+    if not files and not text.strip():
+        return None
+    try:
+        return read_cached(tuple(files) or (text,), None)
+    except (LogError, InputError) as error:
+        st.error(verbatim(str(error)), icon=":material/error:")
+        return None

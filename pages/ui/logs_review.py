@@ -3,10 +3,9 @@
 import streamlit as st
 
 from pages.ui.furniture import safe, verbatim
-from pages.ui.logs_boxes import paste_box, read_cached, upload_box
+from pages.ui.logs_boxes import side
 from pages.ui.state import scenario
 from specmath.checks import InputError
-from specmath.logs import LogError, Reading
 from specmath.logs.observed import Span
 from specmath.logs.review import Review, review
 from specmath.wording import ratio
@@ -31,7 +30,7 @@ def show_review() -> None:
         st.columns(2, gap="medium"), (("before", "Before"), ("after", "After")), strict=True
     ):
         with column:
-            sides.append(_side(key, label))
+            sides.append(side(f"review_{key}", label))
     planned = st.toggle(
         "Hold it against the scenario above, as planned",
         help="Off: predicted from the acceptance in the logs and the scenario's costs.",
@@ -45,18 +44,6 @@ def show_review() -> None:
         st.error(f"{verbatim(str(error))}.", icon=":material/error:")
         return
     _show(found)
-
-
-def _side(key: str, label: str) -> list[Reading] | None:
-    text = paste_box(f"review_{key}", label, height=100)
-    files = upload_box(f"review_{key}_files", f"{label}: or open files")
-    if not files and not text.strip():
-        return None
-    try:
-        return read_cached(tuple(files) or (text,), None)
-    except (LogError, InputError) as error:
-        st.error(verbatim(str(error)), icon=":material/error:")
-        return None
 
 
 def _show(found: Review) -> None:

@@ -88,6 +88,8 @@ def _print_drift(answer: DriftAnswer) -> None:
         click.echo(f"  - {line}")
     for note in answer.notes:
         click.echo(f"\n{note}")
+    if answer.command:
+        click.echo(f"  {answer.command}")
 
 
 @click.command("review", epilog="\b\nExample: specmath review plain.json speculative.json --c 0.1")

@@ -45,8 +45,9 @@ class Drift:
     would first have been raised. `smallest` is the fall that would have been seen half the time
     had it lasted for all of the current log.
 
-    Without windows two totals are compared (specmath.logs.drift_totals): `design_effect` is what
-    was assumed (1: steps independent), `tipping` the one below which the fall is beyond chance.
+    Without windows two totals are compared (specmath.logs.drift_totals): `p_value` is then that of
+    `independent` steps, or of the `design_effect` that was assumed; `tipping` is the effect below
+    which the fall is beyond chance.
     """
 
     fallen: bool | None
@@ -65,6 +66,7 @@ class Drift:
     block_windows: int = 0
     correlation_windows: float = 1.0
     smallest: float | None = None
+    independent: bool = False
     design_effect: float | None = None
     tipping: float | None = None
     why: str = ""
@@ -116,7 +118,7 @@ def drift(
 def _too_short(which: str, series: Series, blocks: int, need: int, found: Drift) -> str:
     return (
         f"the {which} is too short: its {series.values.size} windows hold {blocks} independent "
-        f"blocks of {found.block_windows} windows (they are alike over "
+        f"blocks of {found.block_windows} windows (neighbours are alike over "
         f"{found.correlation_windows:.1f}); {need * found.block_windows} windows are needed"
     )
 
@@ -154,7 +156,9 @@ def _totals_tested(pair: Totals, rate: float, effect: float | None) -> Drift:
         return replace(found, tipping=tipping, why=why)
     z = pair.z / math.sqrt(effect or 1.0)
     fallen, p = z > limit, float(ndtr(-z))
-    return replace(found, fallen=fallen, p_value=p, design_effect=effect or 1.0)
+    return replace(
+        found, fallen=fallen, p_value=p, independent=effect is None, design_effect=effect
+    )
 
 
 # ── the test ─────────────────────────────────────────────────────────────────────────────────

@@ -12,14 +12,13 @@ from specmath.logs.record import Reading
 from specmath.logs.taken import scenario_from
 from specmath.predict import predict
 from specmath.scenario import Scenario
+from specmath.wording import count
 
 __all__ = ["CHECK_FIRST", "DriftAnswer", "drift_answer"]
 
 CHECK_FIRST = "Check, likeliest first:"
-HOW_TO_SCRAPE = (
-    "Several pages in one file are read as a series: while sleep 10; do curl -s "
-    "http://127.0.0.1:8000/metrics >> current.txt; done"
-)
+IN_ONE_FILE = "Metrics pages one after another in one file are read as a series, for instance from:"
+SCRAPE = "while sleep 10; do curl -s http://127.0.0.1:8000/metrics >> current.txt; done"
 OVERLAP = (
     "All of CURRENT's counters are above BASELINE's: if the server was not restarted between them, "
     "CURRENT's totals hold BASELINE's too, and the change is larger than it looks. Both pages, the "
@@ -52,19 +51,27 @@ class DriftAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How it was tested, and what would be needed where it could not be."""
+        """How it was tested, what to know of it, what would be needed where it could not be."""
         found = self.found
         notes = []
         if found.block_windows:
             notes.append(
                 f"{found.baseline_blocks} baseline and {found.current_blocks} current blocks of "
-                f"{found.block_windows} windows; false alarms: {found.rate:g} a call."
+                f"{count(found.block_windows, 'window')}; false alarms: {found.rate:g} a call."
             )
-        if found.why.startswith(NO_WINDOWS):
-            notes.append(HOW_TO_SCRAPE)
+        if self.before.engine != self.after.engine:
+            pair = f"{self.before.engine}, then {self.after.engine}"
+            notes.append(f"Another engine: {pair}. What differs may be the way it counts.")
         if _may_overlap(self.before, self.after):
             notes.append(OVERLAP)
+        if self.command:
+            notes.append(IN_ONE_FILE)
         return tuple(notes)
+
+    @property
+    def command(self) -> str:
+        """What gives windows where there are none; belongs below the notes."""
+        return SCRAPE if self.found.why.startswith(NO_WINDOWS) else ""
 
 
 def drift_answer(

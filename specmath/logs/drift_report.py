@@ -80,16 +80,12 @@ def _chance(found: Drift) -> str:
     """The p-value, and under which assumption where one was made."""
     if found.p_value is None:
         return ""
-    p = f"p = {_p(found.p_value)}"
+    p = "p < 0.0001" if found.p_value < 1e-4 else f"p = {found.p_value:.2g}"
+    if found.independent:
+        return f"{p} even if all steps were independent"
     if found.design_effect is None:
         return p
-    if found.design_effect == 1.0:
-        return f"{p} even if all steps were independent"
     return f"{p} with a design effect of {significant(found.design_effect)}, which is assumed"
-
-
-def _p(value: float) -> str:
-    return "under 0.0001" if value < 1e-4 else f"{value:.2g}"
 
 
 # ── causes ───────────────────────────────────────────────────────────────────────────────────
