@@ -19,7 +19,8 @@ st.markdown(furniture.safe(cost_sentence(found)))
 furniture.assumed(found)
 
 regimes = regime_table(found)
-furniture.plain_table(regimes)
+with st.container(key="narrow_regimes"):
+    furniture.plain_table(regimes)
 furniture.chart(
     cost_over_gamma(regime_costs(found), scenario().gamma),
     "Cost per token against plain decoding, by γ",

@@ -34,7 +34,7 @@ with right:
         "Theorem 3.8). To the right and down is faster.",
         height=400,
     )
-with st.container(key="drafts_table"):
+with st.container(key="narrow_drafts"):
     furniture.plain_table(drafts_table(outcomes))
 st.caption(
     f"Loaded with {T5_SOURCE}, English to German, temperature 0: the theorem on the printed α and "

@@ -53,11 +53,14 @@ def show_bill(prediction: Prediction) -> None:
     st.subheader("The bill, in whole replicas", anchor=False)
     found = bill(prediction)
     if found is None:
-        times = "" if prediction.tpot_plain else " and the two times in ms"
-        st.markdown(
-            "Unknown: give the output tokens a second to serve (sidebar, Money), the price of a "
-            f"GPU hour{times}."
-        )
+        s = prediction.scenario
+        missing = {
+            "the output tokens a second to serve (sidebar, Money)": s.demand_tokens_per_second,
+            "the price of a GPU hour (sidebar, Money)": s.usd_per_hour,
+            "the target's time in ms": prediction.tpot_plain,
+        }
+        asked = " and ".join(name for name, value in missing.items() if value is None)
+        st.markdown(f"Unknown: give {asked}.")
         return
     plain, spec = found.plain, found.speculative
     rows = (

@@ -3,8 +3,8 @@
 import streamlit as st
 
 # On a phone the answer comes before the inputs, which would fill its first screen; boxes that
-# belong together stay side by side; the table of drafts leaves out α, c and γ, which the editable
-# one above it shows.
+# belong together stay side by side; a table in a container "narrow_…" leaves out its inputs, which
+# stand above it anyway: its second, third and fourth column.
 STYLE = """
 [data-testid=stMainBlockContainer] { padding: 2.5rem 2rem 4rem; }
 @media (max-width: 640px) {
@@ -14,10 +14,12 @@ STYLE = """
   [data-testid=stVerticalBlock] > :is(.st-key-answer, :has(> .st-key-answer)) { order: -2; }
   [data-testid=stVerticalBlock] > .st-key-bar { order: -1; }
   [data-testid=stMarkdownContainer] table { font-size: .8rem; }
-  [data-testid=stMarkdownContainer] :is(th, td) { padding: .3rem .4rem; }
-  .st-key-drafts_table :is(th, td):is(:nth-child(2), :nth-child(3), :nth-child(4)) {
+  [data-testid=stMarkdownContainer] :is(th, td) { padding: .3rem; }
+  [class*=st-key-narrow_] :is(th, td):is(:nth-child(2), :nth-child(3), :nth-child(4)) {
     display: none;
   }
+  [data-testid=stMetricLabel] * { white-space: normal !important; }
+  .st-key-choices [data-testid=stColumn] { min-width: calc(50% - 1rem); }
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
 }

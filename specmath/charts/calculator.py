@@ -99,7 +99,7 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
         # A number only where it changes: at small c the points lie close together.
         text=[f"{g}" if g != before else "" for before, g in pairwise((None, *best))],
         customdata=best,
-        textposition="top center",
+        textposition="top right",
         mode="lines+markers+text",
         hovertemplate="%{y:.2f}× at γ=%{customdata}",
     )

@@ -21,7 +21,7 @@ OPERATORS = {
     "kv": ("KV cache", "#2dd4bf"),
     "arithmetic": ("Arithmetic", COST),
     "elementwise": ("Norms, activations", "#c4b5fd"),
-    "launch": ("Launches", PLAIN),
+    "launch": ("Launches", "#facc15"),
     "communication": ("All-reduce", "#f472b6"),
     "sampling": ("Sampling", "#a3e635"),
     "host": ("Host", "#b08968"),

@@ -12,6 +12,7 @@ from specmath.palette import SPECULATION
 
 __all__ = ["survival_chart", "windows_chart"]
 
+SURVIVAL_AXIS = "At least this many drafted tokens accepted"
 LINES = {"mode": "lines"}
 """A band of few points would show its corners."""
 
@@ -29,10 +30,10 @@ def survival_chart(reading: Reading) -> go.Figure:
         traces.append(line_of(positions, alike, name, SPECULATION, "dash", mode="lines"))
     traces.append(line_of(positions, band.values, "measured", SPECULATION))
     return figure_of(
-        "First drafted tokens accepted, at least",
+        SURVIVAL_AXIS,
         "Share of steps",
         traces,
-        xaxis={"title": {"text": "First drafted tokens accepted, at least"}, "dtick": 1},
+        xaxis={"title": {"text": SURVIVAL_AXIS}, "dtick": 1},
         yaxis={"title": {"text": "Share of steps"}, "range": [0, 1.05], "zeroline": False},
     )
 

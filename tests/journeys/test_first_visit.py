@@ -138,3 +138,39 @@ def test_edits_in_quick_succession_are_all_kept(visitor: Visitor, gap: float) ->
     changes = {"accepted_per_step": 0.5, "measured_gamma": 4, "draft_ms": 5, "target_ms": 50}
     is_said(visitor, revised(EXAMPLE, changes | {"gamma": 3}))
     assert {label: visitor.box(label).input_value() for label in edits} == edits
+
+
+STEP_UP_AT_ONCE = """
+new MutationObserver((_, watch) => {
+    const box = document.querySelector('input[aria-label="Drafted γ, typed"]');
+    if (!box) return;
+    watch.disconnect();
+    box.focus();
+    box.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', keyCode: 38, bubbles: true}));
+}).observe(document, {childList: true, subtree: true});
+"""
+
+
+def test_a_step_in_the_first_moment_counts_from_the_value(visitor: Visitor) -> None:
+    """Streamlit draws a widget at its default before it reads the session's value into it."""
+    visitor.page.add_init_script(STEP_UP_AT_ONCE)
+    visitor.open()
+    is_said(visitor, revised(EXAMPLE, {"gamma": 5}))
+    until(lambda: _uses_gamma(visitor, 5))
+
+
+def test_an_emptied_box_is_unknown_and_never_zero(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.unfold("Money")
+    visitor.type_number("Price of one GPU hour (USD)", "")
+    is_said(visitor, revised(EXAMPLE, {"usd_per_hour": None}))
+    until(lambda: _cost_is_unknown(visitor))
+    # What must be given goes back to what it was.
+    visitor.type_number("Draft (ms)", "")
+    visitor.box("Draft (ms)").blur()
+    until(lambda: expect(visitor.box("Draft (ms)")).to_have_value("8"))
+    assert visitor.scenario().draft_ms == 8
+
+
+def _cost_is_unknown(visitor: Visitor) -> None:
+    assert visitor.table("Speculative")["Cost per 1M tokens"] == ["unknown"] * 3

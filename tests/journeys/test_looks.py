@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from driver import ANSWER, PHONE, QUESTIONS, WIDE, Visitor, until
 
+from specmath.scenario import SPECS
+
 pytestmark = pytest.mark.browser
 
 OVERFLOWS = "document.documentElement.scrollWidth > window.innerWidth"
@@ -30,10 +32,32 @@ def test_page_in_every_look(stem: str, visitor: Visitor, tmp_path: Path) -> None
             assert box
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= viewport["width"]
+            assert box["y"] + box["height"] <= viewport["height"], "on the first screen"
             assert len(answer.inner_text()) > 40
             picture = tmp_path / f"{stem}-{size}-{scheme}.png"
             page.screenshot(path=picture)
             assert picture.stat().st_size > 10_000
+
+
+TEXT_WIDTH = """
+(box, text) => {
+    const pen = document.createElement('canvas').getContext('2d');
+    pen.font = getComputedStyle(box).font;
+    return pen.measureText(text).width;
+}
+"""
+
+
+def test_no_choice_of_the_scenario_bar_is_cut(visitor: Visitor) -> None:
+    """Every option fits the narrowest select box it stands in at 1280 wide."""
+    visitor.open("gamma")
+    boxes = {"acceptance_form": "workload", "draft_form": "", "verify_form": ""}
+    for name, below in boxes.items():
+        box = visitor.page.get_by_role("combobox", name=SPECS[name].title, exact=True)
+        room = box.evaluate("box => box.clientWidth") - 16
+        options = SPECS[name].choices + (SPECS[below].choices if below else ())
+        for option in options:
+            assert box.evaluate(TEXT_WIDTH, option.label) <= room, option.label
 
 
 def _is_painted(visitor: Visitor, scheme: str) -> None:
