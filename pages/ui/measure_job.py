@@ -1,8 +1,9 @@
-"""A measurement in a thread of its own: it outlives a rerun and a move to another page."""
+"""A measurement in a thread of its own: it outlives a rerun and a move to another page, no more."""
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +19,22 @@ ONE_AT_A_TIME = threading.Lock()
 EARLY = 0.02
 """Below this share of the work the time left is a guess."""
 
+PATIENCE_SECONDS = 30.0
+"""How long a measurement goes on while no tab shows it: a page loaded anew is back in a second."""
+
+SMOLLM2 = "smollm2"
+
+
+class _Abandoned(Exception):
+    """Nobody has looked for too long."""
+
 
 @dataclass(frozen=True)
 class Models:
-    """The pair to load; folders of this machine only: a page never fetches a model."""
+    """The pair to load; folders of this machine only: a page never fetches a model.
+
+    `target` is a folder, "builtin" or "smollm2".
+    """
 
     target: str
     draft: str
@@ -31,6 +44,10 @@ class Models:
 
     def load(self) -> Pair:
         target, draft = self.target, self.draft
+        if target == SMOLLM2:
+            from specmath.measure.smollm2 import smollm2_pair
+
+            return smollm2_pair(draft)
         if target != BUILTIN:
             target = _folder("target", target)
             if draft.split(":")[0] not in ("ngram", "skip"):
@@ -54,14 +71,17 @@ def _folder(what: str, name: str) -> str:
 class Job:
     """One measurement, begun at once; the page reads its fields and may set `cancel`.
 
-    It ends with `report` or with `error`, and then `alive` is false.
+    It ends with `report` or with `error`, and then `alive` is false. It stops by itself, without a
+    report, once `watched` has been false for `PATIENCE_SECONDS`.
     """
 
     models: Models
     plan: Plan
+    watched: Callable[[], bool] = lambda: True
     share: float = 0.0
     doing: str = "loading the models"
     begun: float = field(default_factory=time.monotonic)
+    seen: float = field(default_factory=time.monotonic)
     report: Report | None = None
     error: str = ""
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -86,14 +106,19 @@ class Job:
             if not ONE_AT_A_TIME.acquire(blocking=False):
                 raise InputError(
                     "another measurement runs on this machine, and two at once would time each "
-                    "other; wait until it has ended"
+                    "other; wait until it has ended (30 s after its tab was closed at the latest)"
                 )
             try:
                 pair = self.models.load()
                 self.begun = time.monotonic()
-                self.report = measure(pair, self.plan, self._tell, self.cancel.is_set)
+                self.report = measure(pair, self.plan, self._tell, self._cancelled)
             finally:
                 ONE_AT_A_TIME.release()
+        except _Abandoned:
+            self.error = (
+                f"the measurement was stopped: its browser tab was closed or without connection "
+                f"for {PATIENCE_SECONDS:.0f} s"
+            )
         except InputError as error:
             self.error = str(error)
         except Exception as error:  # of a model's own code: the page must say so and live on
@@ -104,3 +129,15 @@ class Job:
 
     def _tell(self, share: float, what: str) -> None:
         self.share, self.doing = share, what
+        self._look()
+
+    def _cancelled(self) -> bool:
+        self._look()
+        return self.cancel.is_set()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if self.watched():
+            self.seen = now
+        elif now - self.seen > PATIENCE_SECONDS:
+            raise _Abandoned

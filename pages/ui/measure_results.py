@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.furniture import verbatim
-from pages.ui.measure import forget, kept, kept_value
+from pages.ui.measure_choices import forget, kept, kept_value
 from pages.ui.state import adopt
 from specmath.charts.measure import (
     alpha_by_segment,
@@ -64,8 +64,17 @@ def show_answer(report: Report, place: Place | None) -> None:
             f"**At T={place.temperature:g}{where}: {outcome}** {numbers}",
             icon=":material/straighten:",
         )
-    st.caption(f":material/computer: {verbatim(where_measured(report))}")
+    st.caption(f":material/computer: {verbatim(where_measured(report))}{_clock(report)}")
     _show_checks(report)
+
+
+def _clock(report: Report) -> str:
+    if report.settings.clock == "wall":
+        return ""
+    return (
+        " Times of the pair are processor time of its one thread, which other programs hardly "
+        "change."
+    )
 
 
 def _show_checks(report: Report) -> None:

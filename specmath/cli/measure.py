@@ -35,7 +35,7 @@ __all__ = ["measure_command"]
     "--draft",
     default=None,
     help="Folder or hub name, ngram, ngram:5, skip:20-29; builtin also has model "
-    "(the default) and model:argmax.",
+    "(the default) and model:argmax, the smollm2 demo trained and trained:full.",
 )
 @click.option(
     "--demo",
@@ -112,7 +112,8 @@ def _pair(given: dict[str, Any]) -> tuple[Pair, list[Prompt]]:
     if given["demo"] == "smollm2":
         from specmath.measure.smollm2 import smollm2_pair, smollm2_prompts
 
-        return smollm2_pair(given["draft"] or "ngram"), own or smollm2_prompts()
+        pair = smollm2_pair(given["draft"] or "ngram", given["argmax_draft"])
+        return pair, own or smollm2_prompts()
     if given["demo"] == "builtin" or given["target"] == BUILTIN:
         draft = given["draft"] or "model"
         if given["argmax_draft"] and draft == "model":
@@ -241,4 +242,6 @@ def _print(report: Report) -> None:
         print_rows(rows, "table")
     for check in report.checks:
         click.echo(f"\n{check.level}: {check.message}")
+    if report.settings.clock == "thread":
+        click.echo("\nTimes are processor time of one thread, which other programs hardly change.")
     click.echo(f"\n{report.seconds:.0f} s")

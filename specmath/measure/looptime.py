@@ -65,12 +65,13 @@ def time_loop(
     sampling: Sampling,
     places: int,
     now: Callable[[], float] = time.perf_counter,
+    progress: Callable[[float], None] | None = None,
 ) -> LoopTimes | None:
     """Walk (prompt, output) texts until about `places` steps of each γ were timed.
 
     Steps are shared among the texts, the first of each walk warms up and is left out. `now` is
-    the clock in seconds. None where the texts are too short for two steps of each γ. InputError
-    without texts or without γ ≥ 1.
+    the clock in seconds; `progress` hears the share of the work that each part was. None where the
+    texts are too short for two steps of each γ. InputError without texts or without γ ≥ 1.
     """
     gammas = sorted({int(g) for g in whole("gamma", list(gammas), 1)})
     if not texts or not gammas:
@@ -82,6 +83,8 @@ def time_loop(
             for own in (0, gamma):
                 walked = _walk(target, draft, prompt, output, own, sampling, each + 1, now)
                 spent[own] += walked[1:]
+            if progress:
+                progress(1 / len(texts) / len(gammas))
     if not all(spent.values()):
         return None
     seconds = {gamma: np.array(found) for gamma, found in spent.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 
@@ -123,6 +124,9 @@ class _Work:
         self.count += units
         self.progress(min(1.0, self.count / self.total), what)
 
+    def _part(self, units: float, what: str, share: float) -> None:
+        self._tell(units * share, what)
+
     def _temperature(self, sampling: Sampling) -> None:
         """Texts, then their replay; what was finished before a stop is replayed as well."""
         texts = Texts(sampling, runs={gamma: [] for gamma in self.plan.run_gammas})
@@ -189,16 +193,16 @@ class _Work:
         names = [name for name in parts if name != ALL] or [ALL]
         for name in names if texts.runs else []:
             members = parts[name][:TIMED_TEXTS]
+            share = 0.75 * (1 + len(texts.runs)) * len(texts.outputs) / len(names)
+            tell = partial(self._part, share, f"{texts.sampling}: timing the steps")
             walked = [(texts.prompts[n], texts.plain[n].tokens) for n in members]
             timed = time_loop(
                 self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
                 sampling=texts.sampling, places=self.plan.timing_rounds,
-                now=self.clock.now,
+                now=self.clock.now, progress=tell,
             )  # fmt: skip
             if timed is not None:
                 found[name] = timed
-            share = 0.75 * (1 + len(texts.runs)) * len(texts.outputs) / len(names)
-            self._tell(share, f"{texts.sampling}: timing the steps")
         if found:
             found[ALL] = merged(list(found.values()))
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from specmath.checks import InputError, whole
 from specmath.measure.engine import FloatLogits, Tokens
+from specmath.measure.optional import INSTALL
 
 __all__ = ["TorchModel", "TorchTokenizer", "default_device", "require_torch", "short"]
-
-INSTALL = "pip install -r requirements-measure.txt"
 
 
 def require_torch() -> None:

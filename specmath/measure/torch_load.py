@@ -12,13 +12,8 @@ from typing import Any
 from specmath.checks import InputError
 from specmath.measure.hub import local_folder
 from specmath.measure.memory import fits, free_bytes, out_of_memory
-from specmath.measure.torch_engine import (
-    INSTALL,
-    TorchModel,
-    default_device,
-    require_torch,
-    short,
-)
+from specmath.measure.optional import INSTALL
+from specmath.measure.torch_engine import TorchModel, default_device, require_torch, short
 
 __all__ = ["load_model", "random_model"]
 

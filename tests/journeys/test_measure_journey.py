@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from driver import Visitor, is_said, until
-from playwright.sync_api import FilePayload, expect
+from driver import ROOT, Visitor, app_server, arriving, is_said, until
+from playwright.sync_api import BrowserContext, FilePayload, TimeoutError, expect
 
 from specmath.measure.files import read_report
 from specmath.measure.report import Report
@@ -22,14 +24,14 @@ SLOW = 90e3
 """Milliseconds to wait for a measurement on a busy machine."""
 
 
-def ask(visitor: Visitor, **values: str) -> None:
-    """Type the settings and press Measure."""
+def ask(visitor: Visitor, patience: float | None = None, **values: str) -> None:
+    """Type the settings and press Measure; `patience` for the button in milliseconds."""
     for label, value in values.items():
         box = visitor.page.get_by_label(label.replace("_", " "), exact=True)
         box.fill(value)
         box.press("Enter")
         visitor.settle()
-    visitor.page.get_by_role("button", name="Measure", exact=True).click()
+    visitor.page.get_by_role("button", name="Measure", exact=True).click(timeout=patience)
 
 
 def results(visitor: Visitor) -> Report:
@@ -113,6 +115,33 @@ def test_cancel_keeps_and_marks_what_is_done(visitor: Visitor) -> None:
     assert len(visitor.figures()) >= 2
 
 
+def test_a_closed_tab_stops_its_measurement(
+    context: BrowserContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a server that waits 2 s instead of 30 for a tab that is gone."""
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import pages.ui.measure_job as job; job.PATIENCE_SECONDS = 2.0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with app_server(tmp_path / "log.txt") as address, arriving(context, address) as visitor:
+        visitor.open("measure")
+        with arriving(context, address) as gone:
+            gone.open("measure")
+            ask(gone, Prompts_used="48")
+            expect(gone.page.get_by_test_id("stProgress")).to_contain_text("prompt", timeout=SLOW)
+            ask(visitor)
+            visitor.says("another measurement runs on this machine")
+        # The processor is free again once the first has ended, and then this one starts.
+        progress = visitor.page.get_by_test_id("stProgress")
+        limit = time.monotonic() + SLOW / 1e3
+        while "prompt" not in "".join(progress.all_inner_texts()):
+            assert time.monotonic() < limit, "the first measurement goes on"
+            with suppress(TimeoutError):  # the button is folded away while a measurement runs
+                ask(visitor, patience=300)
+            visitor.page.wait_for_timeout(300)
+
+
 def test_a_damaged_report_gives_one_message_and_changes_nothing(visitor: Visitor) -> None:
     page = visitor.page
     visitor.open("measure")
@@ -133,6 +162,9 @@ def test_a_damaged_report_gives_one_message_and_changes_nothing(visitor: Visitor
         found = [message for message in visitor.messages() if name in message]
         assert len(found) == 1
         visitor.says(outcome)
+    choose_file(visitor, "Open an earlier report", "long.json", b" " * 5_300_000)
+    expect(page.get_by_text("File must be 5.0MB or smaller.")).to_be_visible()
+    visitor.says(outcome)
     later = report.model_copy(update={"created": "2031-05-06T07:08:09+00:00"})
     choose_file(visitor, "Open an earlier report", "own.json", later.model_dump_json().encode())
     expect(page.get_by_text("2031-05-06")).to_be_visible()
