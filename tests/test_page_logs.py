@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from test_cli_logs import run, vllm_log
+
+from specmath.scenario import EXAMPLE
+from specmath.scenario.files import to_toml
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = sorted((ROOT / "tests" / "data" / "log_samples").rglob("*.*"))
@@ -52,3 +57,55 @@ def test_markup_in_a_log_stays_text() -> None:
     shown = app.error[0].value
     assert "![" not in shown
     assert "<b>" not in shown
+
+
+def shown(app: AppTest) -> str:
+    """Everything the page says, without the escapes of markdown."""
+    kinds = (app.error, app.success, app.warning, app.markdown, app.caption, app.code)
+    text = "\n".join(box.value for kind in kinds for box in kind)
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def dumps() -> tuple[str, str]:
+    folder = ROOT / "tests/data/log_samples"
+    first, second = ((folder / f"vllm_v1_prometheus_t{i}.txt").read_text("utf-8") for i in (0, 1))
+    return first, second
+
+
+@pytest.mark.parametrize(
+    ("baseline", "current", "says"),
+    [
+        (vllm_log([0.7] * 40), vllm_log([0.7] * 20 + [0.5] * 20), "fallen: 1.70 → 1.50"),
+        (vllm_log([0.7] * 40), vllm_log([0.7] * 40), "No fall beyond chance"),
+        (vllm_log([0.7] * 4), vllm_log([0.7] * 4), "windows are needed"),
+        (*dumps(), "design effect"),
+    ],
+    ids=["fallen", "steady", "short", "totals"],
+)
+def test_drift_says_what_the_command_line_says(
+    tmp_path: Path, baseline: str, current: str, says: str
+) -> None:
+    """Every line that `logs drift` prints stands on the page, word for word."""
+    app = opened({})
+    for key, text in (("drift_baseline", baseline), ("drift_current", current)):
+        app.text_area(key=key).set_value(text)
+        (tmp_path / key).write_text(text, "utf-8")
+    app.run()
+    assert [box.value for box in app.exception] == []
+    (tmp_path / "scenario.toml").write_text(to_toml(EXAMPLE), "utf-8")
+    files = [str(tmp_path / name) for name in ("drift_baseline", "drift_current")]
+    printed = run("logs", "drift", *files, "--scenario", str(tmp_path / "scenario.toml")).stdout
+    lines = [line.strip().removeprefix("- ") for line in printed.splitlines() if line.strip()]
+    page = shown(app)
+    assert says in page
+    assert [line for line in lines if line not in page] == []
+
+
+def test_a_design_effect_turns_totals_into_an_assumed_answer() -> None:
+    app = opened({})
+    for key, text in zip(("drift_baseline", "drift_current"), dumps(), strict=True):
+        app.text_area(key=key).set_value(text)
+    app.run()
+    assert "Cannot tell" in shown(app)
+    app.number_input(key="drift_effect").set_value(2.0).run()
+    assert "with a design effect of 2.00, which is assumed" in shown(app)

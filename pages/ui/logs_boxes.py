@@ -26,9 +26,10 @@ def _keep(key: str) -> None:
 
 def paste_box(key: str, label: str, default: str = "", height: int = 110) -> str:
     """A text area that keeps its text when the page is left."""
-    st.session_state.setdefault(key, remembered(key, default))
+    start = st.session_state.setdefault(key, remembered(key, default))
     return st.text_area(
         label,
+        start,  # what the browser shows, and sends back, until it has read the session's value
         key=key,
         height=height,
         max_chars=LONGEST_PASTE,

@@ -106,6 +106,42 @@ def test_before_and_after_lead_to_a_decision(visitor: Visitor) -> None:
     visitor.says("The seed is not printed")
 
 
+def intervals(*stretches: tuple[int, int]) -> str:
+    """Minutes of a server at γ=1: (how many, about how many of 500 drafted tokens accepted)."""
+    counts = [around + (3 * i) % 7 - 3 for many, around in stretches for i in range(many)]
+    return "\n".join(
+        f"INFO 09-14 10:{minute:02}:00 [metrics.py:100] SpecDecoding metrics: Mean acceptance "
+        f"length: {1 + count / 500:.2f}, Accepted throughput: 1.00 tokens/s, Drafted throughput: "
+        f"1.00 tokens/s, Accepted: {count} tokens, Drafted: 500 tokens, Per-position acceptance "
+        f"rate: {count / 500:.3f}, Avg Draft acceptance rate: {count / 5:.1f}%"
+        for minute, count in enumerate(counts)
+    )
+
+
+def test_baseline_and_current_tell_whether_it_has_fallen(visitor: Visitor) -> None:
+    visitor.open("logs")
+    visitor.page.get_by_role("tab", name="Has it fallen?").click()
+    visitor.says("Give both logs.")
+    visitor.paste("Baseline", intervals((40, 350)))
+    visitor.paste("Current", intervals((20, 350), (20, 250)))
+    # 1.7 → 1.5 tokens in a step of 40 + 8 ms: 28.2 → 32.0 ms, at the example's $2.50 an hour.
+    visitor.says("Acceptance has fallen: 1.70 → 1.50 tokens per step (−12%) since 09-14 10:20:00")
+    visitor.says("28.2 ms → 32.0 ms, $19.6 → $22.2 per million tokens")
+    expect(visitor.page.get_by_text("Check, likeliest first:")).to_be_visible()
+    visitor.settle()
+    rule = visitor.unfold("A Prometheus rule")
+    expect(rule.get_by_text("alert: SpeculativeAcceptanceFell")).to_be_visible()
+    upload = visitor.page.get_by_role("tabpanel").locator("input[type=file]:not([disabled])")
+    visitor.paste("Current", intervals((40, 350)))
+    visitor.says("No fall beyond chance: 1.70 → 1.70 tokens per step")
+    files = [SAMPLES / f"vllm_v1_prometheus_t{i}.txt" for i in (0, 1)]
+    for side, file in zip((-2, -1), files, strict=True):
+        upload.nth(side).set_input_files(file)
+        visitor.settle()
+    visitor.says("Cannot tell whether acceptance has fallen (2.74 → 2.65 tokens per step)")
+    visitor.says("metrics scraped at least 7 times")
+
+
 def test_on_a_phone_nothing_is_wider_than_the_screen(visitor: Visitor) -> None:
     visitor.page.set_viewport_size(PHONE)
     visitor.open("logs")
