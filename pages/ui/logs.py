@@ -24,6 +24,15 @@ from specmath.views.logs import survival_table, windows_table
 from specmath.wording import significant
 
 EXAMPLE = Path(specmath.__file__).parent / "data" / "example_vllm.log"
+ENGINES = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "tgi": "TGI",
+    "tensorrt-llm": "TensorRT-LLM",
+    "lm-studio": "LM Studio",
+    "ollama": "Ollama",
+}
+"""As the engines write their names."""
 STATE_MARKS = MARKS | {"info": ":blue[:material/info:]"}
 
 
@@ -54,7 +63,7 @@ def chosen(readings: Sequence[Reading]) -> Reading:
     """The reading to look at; a choice where there are several."""
     if len(readings) == 1:
         return readings[0]
-    names = [f"{r.engine}, {r.format}" for r in readings]
+    names = [f"{_engine(r)}, {r.format}" for r in readings]
     index = st.selectbox(
         f"{len(readings)} readings found: look at",
         range(len(readings)),
@@ -62,6 +71,10 @@ def chosen(readings: Sequence[Reading]) -> Reading:
         key="log_reading",
     )
     return readings[index]
+
+
+def _engine(reading: Reading) -> str:
+    return ENGINES.get(reading.engine, reading.engine)
 
 
 # ── beside the log ───────────────────────────────────────────────────────────────────────────
@@ -130,7 +143,7 @@ def _printed(reading: Reading, *names: str) -> str:
 
 def headline(reading: Reading, answers: Sequence[Answer]) -> str:
     """What the log says, and what to do about γ, in two sentences."""
-    said = [f"**{verbatim(reading.engine)}**, {verbatim(reading.format)}:"]
+    said = [f"**{verbatim(_engine(reading))}**, {verbatim(reading.format)}:"]
     if reading.tokens_per_step is not None:
         said.append(
             f"**{significant(reading.tokens_per_step)} tokens a step**, bonus token included,"
