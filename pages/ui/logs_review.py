@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.ui.furniture import safe, verbatim
+from pages.ui.furniture import MINUS, safe, verbatim
 from pages.ui.logs_boxes import side
 from pages.ui.state import scenario
 from specmath.checks import InputError
@@ -68,4 +68,4 @@ def _line(name: str, span: Span | None, show) -> str:  # type: ignore[no-untyped
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:+.1f}%"
+    return f"{100 * value:+.1f}%".replace("-", MINUS)
