@@ -176,7 +176,8 @@ def _wilson(share: float, trials: float) -> tuple[float, float]:
     square = Z95 * Z95 / trials
     centre = (share + 0.5 * square) / (1.0 + square)
     half = math.sqrt(share * (1.0 - share) * square + 0.25 * square * square) / (1.0 + square)
-    return max(centre - half, 0.0), min(centre + half, 1.0)
+    # At 0 and 1 an end is the share itself, but for rounding.
+    return max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0)
 
 
 def _step_variance(survival: Sequence[float]) -> float:

@@ -33,8 +33,9 @@ class Notes:
             self._kinds[text] = (first, count + 1)
 
     def texts(self) -> tuple[str, ...]:
-        """The notes in the order in which they first came up."""
-        return tuple(self._one(text, *kind) for text, kind in self._kinds.items())
+        """The notes by their first places; before them those of no place."""
+        kinds = sorted(self._kinds.items(), key=lambda kind: kind[1][0][1:] if kind[1][0] else ())
+        return tuple(self._one(text, *kind) for text, kind in kinds)
 
     @staticmethod
     def _one(text: str, first: Place | None, count: int) -> str:

@@ -130,3 +130,11 @@ def test_degenerate_counts():
     assert nothing.value == 0.0
     assert nothing.interval[1] > 0.0
     assert binomial_alpha(0, 0, "x").value is None
+
+
+@pytest.mark.parametrize("trials", [1, 7, 164, 281, 10**6])
+@pytest.mark.parametrize("share", [0, 1])
+def test_an_interval_at_the_ends_holds_its_share(trials, share):
+    """Wilson's upper end at 1 is (1 + z²/2n + z²/2n)/(1 + z²/n) = 1 exactly, rounding aside."""
+    found = binomial_alpha(share * trials, trials, "")
+    assert found.interval[0] <= share <= found.interval[1]
