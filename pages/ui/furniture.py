@@ -62,9 +62,9 @@ def said_of_link(notices: Sequence[str]) -> None:
         st.warning("  \n".join(map(verbatim, notices)), icon=":material/link_off:")
 
 
-def answer_place() -> DeltaGenerator:
-    """Where a page's answer stands; on a phone it comes before the inputs."""
-    return st.container(key="answer")
+def answer_place(key: str = "answer") -> DeltaGenerator:
+    """Where a page's answer stands; on a phone all whose key begins so come before the inputs."""
+    return st.container(key=key)
 
 
 def say(text: str, icon: str) -> None:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.ui.furniture import answer_place
+from pages.ui.furniture import answer_place, say
 from pages.ui.state import PREFIX, adopt, forget, prediction, raw, scenario, set_raw
 from pages.ui.widgets import number
 from specmath import hardware, models
@@ -112,11 +112,11 @@ def needs_hardware() -> None:
     """A page that computes from hardware: offer a pair to start from, and stop until then."""
     if scenario().draft_form == "hardware":
         return
-    with answer_place():
-        st.info(
-            "This page computes step times: it needs your GPU, target, draft, batch and context.",
-            icon=":material/memory:",
-        )
+    say(
+        "This page computes step times: it needs your GPU, target, draft, batch and context.",
+        "memory",
+    )
+    with answer_place("answer_start"):
         if st.button("Start from a GPU and a pair of models", type="primary"):
             adopt(revised(scenario(), EXAMPLE_PAIR))
             st.rerun()

@@ -10,8 +10,8 @@ STYLE = """
 @media (max-width: 640px) {
   [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }
   [data-testid=stHeading] h2 { font-size: 1.6rem; padding: .25rem 0; }
-  [data-testid=stVerticalBlock] > :is(.st-key-head, :has(> .st-key-head)) { order: -3; }
-  [data-testid=stVerticalBlock] > :is(.st-key-answer, :has(> .st-key-answer)) { order: -2; }
+  [data-testid=stVerticalBlock] > :has(> .st-key-head) { order: -3; }
+  [data-testid=stVerticalBlock] > :has(> [class*=st-key-answer]) { order: -2; }
   [data-testid=stVerticalBlock] > .st-key-bar { order: -1; }
   [data-testid=stMarkdownContainer] table { font-size: .8rem; }
   [data-testid=stMarkdownContainer] :is(th, td) { padding: .3rem; }
