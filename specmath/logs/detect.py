@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
 from specmath.checks import whole
-from specmath.logs.documents import json_value, looks_like_json, objects, opens_block, salvage
+from specmath.logs.documents import (
+    json_value,
+    looks_like_json,
+    objects,
+    opens_block,
+    salvage,
+    unwrapped,
+)
 from specmath.logs.engine import Node, Parser
 from specmath.logs.engines import ENGINES
 from specmath.logs.errors import LogError, start_of
-from specmath.logs.lanes import Waiting, take_out
+from specmath.logs.lanes import Waiting, plain_text, take_out
 from specmath.logs.marks import BLOCK, Marks, bit_of, block_starts, line_end
 from specmath.logs.notes import Notes, Place
 from specmath.logs.record import Reading
@@ -21,7 +27,6 @@ from specmath.logs.source import Readable, Source, as_sources, pieces
 __all__ = ["read"]
 
 LARGEST_BLOCK = 32 << 20
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # What JSON loggers (docker, zap, pino, structlog) call the line they wrap.
 _WRAPPED = ("log", "message", "msg", "MESSAGE")
 
@@ -74,6 +79,8 @@ class _Run:
 
     def _piece(self, source: Source, first: int, piece: bytes, block: _Block) -> None:
         data = b"\n" + piece  # so that the first line, too, follows a newline
+        if not block.open:
+            data = unwrapped(data)
         resume = self._take(source, data, 1, block) if block.open else 0
         waiting: Iterable[Waiting] = ()
         if not resume and not _holds_block(data):
@@ -92,7 +99,7 @@ class _Run:
                 block.begin(number, line)
                 resume = self._take(source, data, start, block)
             else:
-                self._line(line.decode("utf-8", "replace"), bits, source.place(number))
+                self._line(line, bits, source.place(number))
         for rows in waiting:
             rows.give(math.inf)
 
@@ -132,13 +139,13 @@ class _Run:
             self.notes.add(f"JSON is cut off: {inside} complete objects in it were read", place)
         data = b"\n" + data
         for start, end, bits in self.marks.lines(data):
-            line = data[start:end].decode("utf-8", "replace")
-            if not looks_like_json(line.strip()):
+            line = data[start:end]
+            if not looks_like_json(line.decode("utf-8", "replace").strip()):
                 number = place.line - 1 + data.count(b"\n", 0, start)
                 self._line(line, bits, source.place(number), json=False)
 
-    def _line(self, line: str, bits: int, at: Place, *, json: bool = True) -> None:
-        text = (_ESCAPES.sub("", line) if "\x1b" in line else line).strip()
+    def _line(self, line: bytes, bits: int, at: Place, *, json: bool = True) -> None:
+        text = plain_text(line)
         plain = text.removeprefix("data:").lstrip()
         if json and looks_like_json(plain):
             value = json_value(plain)
@@ -168,7 +175,7 @@ class _Run:
         """A line that a JSON logger wrapped."""
         data = b"\n" + text.encode("utf-8", "replace")
         for start, end, bits in self.marks.lines(data):
-            self._line(data[start:end].decode("utf-8", "replace"), bits, at, json=False)
+            self._line(data[start:end], bits, at, json=False)
 
     def finish(self, sources: list[Source]) -> list[Reading]:
         """The readings, or the LogError that says why there are none."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from specmath.logs.engine import Node
 
-__all__ = ["json_value", "looks_like_json", "objects", "opens_block", "salvage"]
+__all__ = ["json_value", "looks_like_json", "objects", "opens_block", "salvage", "unwrapped"]
 
 MOST_DEPTH = 64
 MOST_FAILURES = 200
+# Docker's json-file: a line of text without a quote or a backslash in it that begins no JSON.
+_DOCKER = re.compile(
+    rb'^\{"log":"(?!\s*[\[{]\s*(?:[{\[\\"]))([^"\\\n]*)(?:\\r)?(?:\\n)?","stream":"std(?:out|err)",'
+    rb'"time":"[0-9TZ:.+-]{1,40}"\}\r?$',
+    re.MULTILINE,
+)
 
 
 def looks_like_json(text: str) -> bool:
@@ -58,3 +65,8 @@ def salvage(text: str) -> Iterator[object]:
         except (ValueError, RecursionError):
             failures, end = failures + 1, at + 1
         at = text.find("{", end)
+
+
+def unwrapped(data: bytes) -> bytes:
+    """`data` with the lines that Docker wrapped in JSON as they were, where they are plain text."""
+    return _DOCKER.sub(rb"\1", data) if b'\n{"log":"' in data else data

@@ -20,7 +20,16 @@ from specmath.checks import FloatArray, IntArray
 from specmath.logs.notes import Place
 from specmath.logs.source import Source
 
-__all__ = ["BoolArray", "Rows", "Waiting", "in_runs", "numbers_of", "rate_columns", "take_out"]
+__all__ = [
+    "BoolArray",
+    "Rows",
+    "Waiting",
+    "in_runs",
+    "numbers_of",
+    "plain_text",
+    "rate_columns",
+    "take_out",
+]
 
 FEWEST = 8
 """Below that many lines of a shape, one by one is as fast."""
@@ -28,6 +37,7 @@ FEWEST = 8
 LARGEST = 4 << 20
 """A piece is longer than that only where one line is."""
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 BoolArray = NDArray[np.bool_]
 Matches = list[re.Match[bytes]]
 
@@ -56,8 +66,7 @@ class Rows:
         match = self.matches[index]
         start = match.string.rfind(b"\n", 0, match.start()) + 1
         end = match.string.find(b"\n", match.end())
-        line = match.string[start : end if end >= 0 else len(match.string)]
-        return line.decode("utf-8", "replace").strip()
+        return plain_text(match.string[start : end if end >= 0 else len(match.string)])
 
     def place(self, index: int) -> Place:
         """Where the line stands."""
@@ -70,6 +79,12 @@ class Rows:
             replace(self, lines=self.lines[:cut], matches=self.matches[:cut]),
             replace(self, lines=self.lines[cut:], matches=self.matches[cut:]),
         )
+
+
+def plain_text(line: bytes) -> str:
+    """A line without colours and without the blanks around it."""
+    text = line.decode("utf-8", "replace")
+    return (_ESCAPES.sub("", text) if "\x1b" in text else text).strip()
 
 
 def numbers_of(texts: Sequence[bytes]) -> FloatArray:
@@ -143,34 +158,36 @@ def take_out(
     """(`data` with the lines of these shapes emptied, the rows of each pattern).
 
     `data` begins with a newline and its next line has number `first`. A pattern never reaches over
-    a newline. Left where they are: lines with an escape sequence or a brace (JSON), and those that
-    two patterns want.
+    a newline. Left where they are: lines with a brace (JSON) or with an escape sequence behind the
+    pattern's beginning, and those that two patterns want.
     """
     if len(data) > LARGEST:
         return data, []
     found: list[Matches] = [list(pattern.finditer(data)) for pattern in patterns]
     if sum(map(len, found)) < FEWEST:
         return data, []
-    letters = np.frombuffer(data, np.uint8)
-    newlines = np.flatnonzero(letters == ord("\n"))
-    where = [
-        np.searchsorted(newlines, np.array([m.start() for m in matches], dtype=np.int64))
-        for matches in found
-    ]
-    odd = np.searchsorted(newlines, np.flatnonzero((letters == ord("{")) | (letters == 0x1B)))
-    shared = _in_several(where)
+    newlines = _positions(data, "\n")
+    starts = [np.array([m.start() for m in matches], dtype=np.int64) for matches in found]
+    where = [np.searchsorted(newlines, begins) for begins in starts]
+    braces = np.searchsorted(newlines, _positions(data, "{"))
+    kept_out = np.union1d(braces, _in_several(where))
+    escapes, ends = (np.append(at, len(data)) for at in (_positions(data, "\x1b"), newlines))
     rows: list[Rows] = []
     taken = []
-    for matches, at in zip(found, where, strict=True):
+    for matches, begins, at in zip(found, starts, where, strict=True):
         good = np.diff(at, prepend=-1) > 0  # the first match of a line
-        for left in (odd, shared):
-            if left.size:
-                good &= ~np.isin(at, left)
+        good &= escapes[np.searchsorted(escapes, begins)] >= ends[at]
+        if kept_out.size:
+            good &= ~np.isin(at, kept_out)
         if not good.all():
             matches, at = [matches[i] for i in np.flatnonzero(good)], at[good]
         rows.append(Rows(source, first - 1 + at, matches))
         taken.append(at)
     return b"".join(_rest(data, newlines, np.sort(np.concatenate(taken)))), rows
+
+
+def _positions(data: bytes, letter: str) -> IntArray:
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == ord(letter))
 
 
 def _in_several(where: Sequence[IntArray]) -> IntArray:

@@ -1,7 +1,7 @@
-"""Lines taken as columns mean what they mean one by one: the same log, with and without colour.
+"""Lines taken as columns mean what they mean one by one: the same log twice, told alike.
 
-An escape sequence keeps a line out of the columns and changes nothing else, so that both ways
-through the code must tell the same: every number, every warning, every line number.
+An escape sequence at the end of a line keeps it out of the columns and changes nothing else, so
+that both ways through the code must tell the same: every number, warning and line number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from specmath.logs import Reading, lanes, read, source
 from specmath.logs.lanes import FEWEST
 
-COLOUR = "\x1b[32m"
+COLOUR, RESET = "\x1b[32m", "\x1b[0m"
 Lines = Callable[[random.Random, int], str]
 
 
@@ -141,9 +141,10 @@ def between(rng: random.Random, lines: list[str], blocks: bool) -> list[str]:
     return found
 
 
-def coloured(lines: list[str]) -> str:
+def singly(lines: list[str]) -> str:
+    """The same lines, none of them for the columns."""
     return "\n".join(
-        line if line.lstrip().startswith(("{", "}", '"text')) else COLOUR + line for line in lines
+        line if line.lstrip().startswith(("{", "}", '"text')) else line + RESET for line in lines
     )
 
 
@@ -176,7 +177,7 @@ def test_columns_tell_what_single_lines_tell(
     as_columns = read("\n".join(lines))
     assert sum(taken) > 200
     taken.clear()
-    one_by_one = read(coloured(lines))
+    one_by_one = read(singly(lines))
     assert not any(taken)
     assert told(as_columns) == told(one_by_one)
 
@@ -197,8 +198,31 @@ def test_broken_numbers_are_the_same_trouble_either_way(engine: str) -> None:
             start = rng.randrange(len(line))
             lines[index] = line[:start] + rng.choice(TOKENS) + line[start + rng.randrange(8) :]
         gamma = rng.choice((None, 3, 5))
-        ways = ("\n".join(lines), coloured(lines))
+        ways = ("\n".join(lines), singly(lines))
         assert told(read(ways[0], gamma=gamma)) == told(read(ways[1], gamma=gamma)), seed
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+@pytest.mark.parametrize("wrapped", ["colour", "docker"])
+def test_colours_in_front_and_dockers_json_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, wrapped: str, engine: str
+) -> None:
+    rng = random.Random(engine)
+    kind = {"vllm": vllm, "sglang": sglang, "llama.cpp": llamacpp()}[engine]
+    lines = [kind(rng, i) for i in range(200)]
+    lines[60] = '"quoted" ' + lines[60]
+    if wrapped == "colour":
+        dressed = [COLOUR + line for line in lines]
+    else:
+        lines[50:53] = ["{", '  "text": 1', "}"]
+        more = {"stream": "stderr", "time": "2026-05-04T10:00:00.123456789Z"}
+        dressed = [
+            json.dumps({"log": f"{line}\n"} | more, separators=(",", ":")) for line in lines
+        ]  # fmt: skip
+    taken = counted(monkeypatch)
+    found = told(read("\n".join(dressed)))
+    assert sum(taken) > 100
+    assert found == told(read(singly(lines)))
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -218,4 +242,4 @@ def test_a_line_that_two_shapes_want_stays_a_line() -> None:
     both = "Decode batch, #running-req: 8, #token: 1, accept len: 2.50, accept rate: 0.50, x "
     both += vllm(random.Random(5), 1)
     lines = [both, *(sglang(random.Random(i), 60) for i in range(2 * FEWEST))]
-    assert told(read("\n".join(lines))) == told(read(coloured(lines)))
+    assert told(read("\n".join(lines))) == told(read(singly(lines)))
