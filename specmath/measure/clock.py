@@ -1,14 +1,17 @@
-"""The clock that a measurement reads, and numpy's matrix products on one thread beside it.
+"""The clock that a measurement reads, and the threads that it lets the models have.
 
 The built-in pair's matrices are so small that sharing one among threads saves little, and a thread
 that waits for another program's time slice makes a forward a hundred times as long: v(5) = 140 was
 seen on a busy machine with two cores, 2.2 on one thread. On one thread the processor time of that
 thread is all the work there is, without the waiting: over 20 repeats at a load of 4.4 on two cores
-the speedup at γ = 8 scattered by 2% in processor time and by 34% in wall time.
+the speedup at γ = 8 scattered by 2% in processor time and by 34% in wall time. In torch a model of
+that size ran 11 times as fast on one thread as on two there; a large one needs them all.
 """
 
+# mypy: disable-error-code="import-not-found"
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from specmath.measure.engine import LanguageModel
 from specmath.measure.llama import NumpyLlama
+from specmath.measure.torch_engine import TorchModel
 
 __all__ = ["THREAD", "WALL", "Clock", "blas_threads", "steady"]
 
@@ -35,10 +40,17 @@ class Clock:
 WALL = Clock("wall", time.perf_counter)
 THREAD = Clock("thread", time.thread_time)
 
+TRIED, TRIED_CONTEXT, TRIALS = (1, 5), 32, 3
+"""Tokens of the passes that choose the threads, after how much context, how often."""
+
 
 @contextmanager
 def steady(model: LanguageModel) -> Iterator[Clock]:
-    """One BLAS thread for a numpy model, and its clock; others run as they are, by wall time."""
+    """One thread for a numpy model, and its clock; the same for a torch model on a processor where
+    that is no slower than all threads; others run as they are, by wall time."""
+    if isinstance(model, TorchModel) and model.device.type == "cpu":
+        yield from _steady_torch(model)
+        return
     if not isinstance(model, NumpyLlama):
         yield WALL
         return
@@ -46,6 +58,35 @@ def steady(model: LanguageModel) -> Iterator[Clock]:
         # Windows counts a thread's time in slices of 15.6 ms, longer than a forward, and the
         # threads of macOS's own library cannot be asked.
         yield THREAD if set(_pools()) == {1} and sys.platform == "linux" else WALL
+
+
+def _steady_torch(model: TorchModel) -> Iterator[Clock]:
+    import torch
+
+    allowed = torch.get_num_threads()
+    try:
+        if allowed > 1:
+            torch.set_num_threads(_better(model, allowed, torch.set_num_threads))
+        alone = torch.get_num_threads() == 1 and sys.platform == "linux"
+        yield THREAD if alone else WALL
+    finally:
+        torch.set_num_threads(allowed)
+
+
+def _better(model: TorchModel, most: int, use: Callable[[int], object]) -> int:
+    """1 or `most` threads: which runs a plain step and a wide one in less time, best of three."""
+    cache = model.filled_cache(1, TRIED_CONTEXT)
+    best = {1: math.inf, most: math.inf}
+    for number in range(TRIALS + 1):
+        for threads in best:
+            use(threads)
+            begun = time.perf_counter()
+            for size in TRIED:
+                model.compute(np.ones((1, size), np.int64), cache)
+                cache.truncate(TRIED_CONTEXT)
+            if number:  # the first warms up
+                best[threads] = min(best[threads], time.perf_counter() - begun)
+    return 1 if best[1] <= best[most] else most
 
 
 def _pools() -> list[int]:

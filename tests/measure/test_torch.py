@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ torch = pytest.importorskip("torch", reason=REASON)
 transformers = pytest.importorskip("transformers", reason=REASON)
 
 from specmath.checks import InputError  # noqa: E402
+from specmath.measure.clock import steady  # noqa: E402
 from specmath.measure.drafts import ModelDraft, NgramDraft  # noqa: E402
 from specmath.measure.files import read_report, write_report  # noqa: E402
 from specmath.measure.llama import NumpyLlama  # noqa: E402
@@ -452,3 +454,29 @@ def test_out_of_memory_while_timing_names_the_shape(monkeypatch) -> None:  # typ
     assert {timed.batch for timed in times.forwards} == {1}
     (note,) = times.notes
     assert re.match(r"batch 4, context 16 ran out of memory and was left out; .* GB are", note)
+
+
+# ── threads and the clock ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("alone", "together", "chosen"), [(1, 5, 1), (5, 1, 2)])
+def test_threads_are_chosen_by_trial(
+    pair,
+    monkeypatch,
+    alone: int,
+    together: int,
+    chosen: int,  # type: ignore[no-untyped-def]
+) -> None:
+    """A pass takes so many ms on one thread and on two; what was allowed comes back after it."""
+    monkeypatch.setattr(
+        pair.target, "compute",
+        lambda *given: time.sleep((alone if torch.get_num_threads() == 1 else together) / 1e3),
+    )  # fmt: skip
+    torch.set_num_threads(2)
+    try:
+        with steady(pair.target) as clock:
+            assert torch.get_num_threads() == chosen
+            assert clock.kind == ("thread" if chosen == 1 and sys.platform == "linux" else "wall")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
