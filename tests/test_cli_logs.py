@@ -142,6 +142,46 @@ def test_drift_exit_codes(logs: dict[str, str]) -> None:
     assert run("logs", "drift", CURRENT, CURRENT).exit_code == 3
 
 
+def pages(rates: list[float]) -> str:
+    """A metrics page after every 500 steps at γ=1, one below the other."""
+    found, steps, accepted = [], 0, 0
+    for number, rate in enumerate(rates):
+        steps, accepted = steps + 500, accepted + round(500 * rate) + (0, 4, -3)[number % 3]
+        found += [
+            f"vllm:spec_decode_{name}_total{{model_name=\"m\"}} {value}.0"
+            for name, value in (
+                ("num_drafts", steps), ("num_draft_tokens", steps),
+                ("num_accepted_tokens", accepted),
+            )
+        ]  # fmt: skip
+        found.append(
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{model_name="m",position="0"}} '
+            f"{accepted}.0"
+        )
+    return "\n".join(found)
+
+
+def test_pages_in_one_file_are_windows(tmp_path: Path) -> None:
+    """What the answer to two single pages asks for: it then can tell."""
+    for name, rates in (("week", [0.7] * 30), ("today", [0.7] * 10 + [0.5] * 20)):
+        (tmp_path / name).write_text(pages(rates))
+    fallen = run("logs", "drift", str(tmp_path / "week"), str(tmp_path / "today"))
+    assert fallen.exit_code == 1
+    assert "29 baseline and 29 current blocks of 1 window;" in fallen.stdout
+
+
+def test_single_pages_cannot_tell_but_for_an_assumption() -> None:
+    dumps = [str(SAMPLES / f"vllm_v1_prometheus_t{i}.txt") for i in (0, 1)]
+    alone = run("logs", "drift", *dumps)
+    assert alone.exit_code == 3
+    for part in ("metrics scraped at least 7 times", "design effect", "curl -s", "restarted"):
+        assert part in alone.stdout
+    assumed = run("logs", "drift", *dumps, "--design-effect", "2")
+    assert assumed.exit_code == 1
+    assert "which is assumed" in assumed.stdout
+    assert "design_effect" in refused("logs", "drift", *dumps, "--design-effect", "0.5")
+
+
 def test_drift_as_json(logs: dict[str, str]) -> None:
     result = run("logs", "drift", logs["steady"], logs["fallen"], "--format", "json")
     found = json.loads(result.stdout)
