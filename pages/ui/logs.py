@@ -157,9 +157,9 @@ def headline(reading: Reading, answers: Sequence[Answer]) -> str:
     return safe(" ".join(said))
 
 
-def show_costs() -> None:
-    """Which costs the answers take: the scenario's, and whether anybody gave them."""
-    found, gamma = prediction(), max(scenario().gamma, 1)
+def show_costs(gamma: int | None = None) -> None:
+    """Which costs the answers take: the scenario's, at its γ or this, and whose they are."""
+    found, gamma = prediction(), max(gamma or scenario().gamma, 1)
     if scenario().draft_form == "range":
         cost = f"c from {scenario().c_low:g} to {scenario().c_high:g}"
     else:

@@ -119,7 +119,7 @@ def _too_short(which: str, series: Series, blocks: int, need: int, found: Drift)
     return (
         f"the {which} is too short: its {series.values.size} windows hold {blocks} independent "
         f"blocks of {found.block_windows} windows (neighbours are alike over "
-        f"{found.correlation_windows:.1f}); {need * found.block_windows} windows are needed"
+        f"{found.correlation_windows:.1f} windows); {need * found.block_windows} windows are needed"
     )
 
 
