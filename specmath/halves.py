@@ -151,13 +151,16 @@ def ends(scenario: Scenario) -> list[Halves]:
 
 def unknowns(s: Scenario) -> list[str]:
     """What the scenario leaves open, each with the range it is taken over."""
-    found = {
-        f"α from {s.alpha_low} to {s.alpha_high}": s.acceptance_form == "range",
-        f"c from {s.c_low} to {s.c_high}": s.draft_form == "range",
-        "ĉ from 0 to c": s.c_hat is None,
-        "σ from 0 to 1": s.sigma is None,
-    }
-    return [what for what, unknown in found.items() if unknown]
+    found = []
+    if s.acceptance_form == "range":
+        found.append(f"α from {s.alpha_low:.3g} to {s.alpha_high:.3g}")
+    if s.draft_form == "range":
+        found.append(f"c from {s.c_low:.3g} to {s.c_high:.3g}")
+    if s.c_hat is None:
+        found.append("ĉ from 0 to c")
+    if s.sigma is None:
+        found.append("σ from 0 to 1")
+    return found
 
 
 def spread_of(s: Scenario) -> list[str]:

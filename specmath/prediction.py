@@ -91,11 +91,13 @@ class Prediction:
         if s.verify_form == "curve":
             names.discard("sigma")
         found = [n for n in fields if n in names and getattr(s, n) == fields[n].default]
-        words = [f"{SPECS[n].label} {getattr(s, n):g}" for n in found]
+        words = [f"{SPECS[n].label} {getattr(s, n):g} {SPECS[n].unit}".rstrip() for n in found]
         if self.halves.coverage < 1 and s.coverage is None:
             words.append(f"{SPECS['coverage'].label} {self.halves.coverage:g}")
         if s.draft_form == "hardware" and s.usd_per_hour == hardware.find(str(s.gpu)).usd_per_hour:
-            words.append(f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g}, an on-demand price")
+            words.append(
+                f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g} USD, an on-demand price"
+            )
         return tuple(words)
 
     @property

@@ -130,7 +130,7 @@ def test_no_link_breaks_the_page(link: dict[str, str]) -> None:
 def test_a_link_says_which_half_is_the_examples() -> None:
     found, notices = from_link({"alpha": "0.7", "gamma": "3"})
     assert (found.alpha, found.target_ms, found.draft_ms) == (0.7, 40, 8)
-    assert notices == ["the link gives no draft cost: the example's is used"]
+    assert notices == ["no draft cost could be read from the link: the example's is used"]
 
 
 # ── revised ──────────────────────────────────────────────────────────────────────────────────

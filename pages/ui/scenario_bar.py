@@ -135,7 +135,7 @@ def _slope() -> None:
     typed, slid = f"field_sigma|{gamma}", f"field_sigma|{gamma}|slider"
     cost = None if sigma is None else round(verify_cost_from_sigma(sigma, gamma), 4)
     st.session_state.setdefault(typed, cost)
-    st.session_state.setdefault(slid, min(max(cost or 1.0, 1.0), top))
+    start = st.session_state.setdefault(slid, min(max(cost or 1.0, 1.0), top))
     text = (
         f"Verification cost: a pass over γ+1 = {gamma + 1} tokens costs this many plain steps. "
         f"1 = memory-bound, {gamma + 1} = compute-bound. 1 is assumed until you give it. Leave "
@@ -148,6 +148,7 @@ def _slope() -> None:
             label,
             1.0,
             top,
+            start,
             key=slid,
             step=0.05,
             help=text,
@@ -158,6 +159,7 @@ def _slope() -> None:
         st.number_input(
             f"{label}, typed",
             key=typed,
+            value=None,  # emptied, it says "unknown"
             step=0.1,
             format="%.6g",
             placeholder="unknown",

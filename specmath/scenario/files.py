@@ -185,7 +185,7 @@ def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str
             used = names | {"target_ms"} if half == "draft cost" else names
             example = {n: v for n, v in _changed(EXAMPLE).items() if n in used}
             filled = {**example, **filled}
-            note = f"the link gives no {half}: the example's is used"
+            note = f"no {half} could be read from the link: the example's is used"
             if note not in notices:
                 notices.append(note)
     return filled

@@ -33,7 +33,8 @@ SWITCHING_NOTES = (
     "A schedule costs something by itself: vLLM then falls back from full to piecewise CUDA "
     "graphs, about 14% of single-stream speed on one server (vLLM issue 49548).",
     "Crossing a threshold has stalled: with a schedule of 2 then 0, eight requests fell from 232 "
-    "to 24-157 tokens/s where a fixed γ did not (vLLM issue 49548). Test at the thresholds.",
+    "to between 24 and 157 tokens/s where a fixed γ did not (vLLM issue 49548). Test at the "
+    "thresholds.",
     "γ = 0 is not free: the drafter still runs to keep its cache, 0 to 11% of the step by drafter "
     "(vLLM issue 49986). If no batch pays, leave speculation off instead.",
 )

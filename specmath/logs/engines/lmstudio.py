@@ -94,7 +94,9 @@ class _Sum:
             "verify steps are not printed: tokens per pass covers passes without a draft too"
         ]
         if self.ignored:
-            warnings.append(f"{self.ignored} ignored drafts were never verified: not in `drafted`")
+            warnings.append(
+                f"{self.ignored} ignored drafts were never verified: not counted as drafted"
+            )
         facts: dict[str, float | str | None] = {"ignored": float(self.ignored)}
         passes = None
         if self.predicted:

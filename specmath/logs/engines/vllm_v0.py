@@ -135,7 +135,7 @@ class _Cumulative:
             windows=tally.series.windows(),
             warnings=[
                 f"v0's 'accepted' ({self.own}) counts positions that pass on their own, even after "
-                "a rejection; `accepted` here is emitted - steps, the contiguous ones"
+                "a rejection; accepted here is emitted − steps, the contiguous ones"
             ],
             alpha=binomial_alpha(self.own, tally.drafted, "per-token rate"),
         )
