@@ -1,5 +1,6 @@
 """A measurement in a thread of its own: it outlives a rerun and a move to another page, no more."""
 
+import gc
 import logging
 import threading
 import time
@@ -110,9 +111,13 @@ class Job:
                 )
             try:
                 pair = self.models.load()
+                # Streamlit collects garbage after every run of a script, each second while the
+                # progress is shown: through all objects of torch that took most of the time.
+                gc.freeze()
                 self.begun = time.monotonic()
                 self.report = measure(pair, self.plan, self._tell, self._cancelled)
             finally:
+                gc.unfreeze()
                 ONE_AT_A_TIME.release()
         except _Abandoned:
             self.error = (
