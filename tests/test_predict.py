@@ -155,7 +155,7 @@ def test_a_decoder_simulated_step_by_step_is_as_fast(sigma: float) -> None:
 
 
 @given(scenarios(gamma=st.integers(0, 20), low_sigma=0), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_case_within_the_unknown_lies_in_the_interval(
     scenario: Scenario, random: Any
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_measured_curve_of_verification_by_brute_force() -> None:
 
 
 @given(scenarios(gamma=st.just(0)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_plain_decoding_is_plain_decoding(scenario: Scenario) -> None:
     p = predict(scenario)
     assert p.speedup.value == p.operations.value == p.tokens_per_step == p.step_cost == 1
@@ -250,7 +250,7 @@ def test_plain_decoding_is_plain_decoding(scenario: Scenario) -> None:
 
 
 @given(scenarios())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_scenario_has_an_answer_or_a_named_fault(scenario: Scenario) -> None:
     if 1 + (scenario.sigma or 0.0) * scenario.gamma <= 0:
         with pytest.raises(InputError, match=r"verify_cost must be > 0 .* sigma="):
@@ -271,7 +271,7 @@ def test_every_scenario_has_an_answer_or_a_named_fault(scenario: Scenario) -> No
 
 
 @given(scenarios(gamma=st.integers(0, 30), low_sigma=0))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_scenario_has_its_tables(scenario: Scenario) -> None:
     p = predict(scenario)
     for name in ("gamma", "regimes", "alpha_gamma", "crossover", "draft_cost"):

@@ -75,7 +75,7 @@ def test_all_gammas_at_once_are_the_gammas_one_by_one() -> None:
     st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=12), min_size=1, max_size=4),
     st.integers(0, 14),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_identities(texts: list[list[float]], gamma: int) -> None:
     replay = ReplayAcceptance(texts)
     survival, tau = replay.survival(gamma), replay.tokens_per_step(gamma)

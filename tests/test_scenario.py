@@ -197,6 +197,6 @@ def test_a_record_does_not_change() -> None:
 
 
 @given(scenarios())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_copy_from_its_own_values_is_equal(scenario: Scenario) -> None:
     assert Scenario(**scenario.model_dump()) == scenario

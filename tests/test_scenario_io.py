@@ -30,7 +30,7 @@ BASIC = Scenario(**BASIC_FIELDS)
 
 
 @given(scenarios(hardware=True))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_nothing_is_lost_in_a_file_a_link_or_a_row(scenario: Scenario) -> None:
     assert from_toml(to_toml(scenario)) == scenario
     link = urllib.parse.urlencode(to_link(scenario))
@@ -39,7 +39,6 @@ def test_nothing_is_lost_in_a_file_a_link_or_a_row(scenario: Scenario) -> None:
 
 
 @given(LABELS)
-@settings(deadline=None)
 def test_no_label_runs_as_a_formula(label: str) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv([Scenario(label=label, **BASIC_FIELDS)]))))
     assert not rows[0]["label"].lstrip().startswith(("=", "+", "-", "@"))
@@ -120,7 +119,7 @@ def test_both_halves_at_fault_still_leave_gamma() -> None:
         st.sampled_from([*SPECS, "v", "evil", "__class__", "self"]), st.text(max_size=40)
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_link_breaks_the_page(link: dict[str, str]) -> None:
     found, notices = from_link(link)
     assert isinstance(found, Scenario)

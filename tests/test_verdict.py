@@ -138,7 +138,7 @@ def test_at_the_break_even_the_speedup_is_one(gamma: int, sigma: float, overhead
 @given(
     st.floats(0.05, 0.99), st.floats(0, 1.2), st.integers(1, 12), st.sampled_from([0.0, 0.1, 0.4])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_the_words_say_flips_it_does(alpha: float, c: float, gamma: int, sigma: float) -> None:
     """Read the numbers out of the sentence and try both sides of each."""
     answer = of(alpha=alpha, c=c, gamma=gamma, sigma=sigma)
@@ -198,7 +198,7 @@ def test_an_interval_that_straddles_one_is_never_a_use() -> None:
 
 
 @given(scenarios(gamma=st.integers(0, 16)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_answer_holds_at_every_end(scenario: Scenario) -> None:
     try:
         p = predict(scenario)

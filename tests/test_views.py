@@ -53,7 +53,7 @@ def same_as_printed(table: Table) -> None:
 
 
 @given(scenarios(gamma=st.integers(0, 20), low_sigma=0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_formula_gives_its_value(scenario: Scenario) -> None:
     p = predict(scenario)
     for make in (gamma_table, regime_table):

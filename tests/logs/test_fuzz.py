@@ -81,7 +81,7 @@ def mutated(draw, name):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_mutated_samples(name):
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
     @given(mutated(name), st.sampled_from([None, 1, 3, 200]))
     def run(data, gamma):
         attempt(data, gamma)
@@ -107,7 +107,7 @@ def test_numbers_replaced(name):
         attempt(data[:begin] + rng.choice(TOKENS) + data[end:])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.binary(max_size=400), st.text(max_size=300).map(str.encode)))
 def test_any_bytes(data):
     attempt(data)
@@ -115,7 +115,7 @@ def test_any_bytes(data):
     attempt(b"vllm:spec_decode_num_drafts_total" + data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.text(max_size=80), st.text("0123456789.,%-() [];e", max_size=80)))
 def test_any_paste(text):
     try:
@@ -150,7 +150,7 @@ def test_documents_with_any_value_in_any_place(name):
 
     walk(document, ())
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(places), JSON_VALUES)
     def run(place, value):
         changed = json.loads(text)
