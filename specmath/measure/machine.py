@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from specmath.measure.clock import THREAD, Clock, blas_threads
+from specmath.measure.engine import LanguageModel
 from specmath.measure.report import Machine
+from specmath.measure.torch_engine import TorchModel
 
 __all__ = ["busy", "describe"]
 
@@ -19,9 +21,9 @@ BUSY = 0.75
 """Runnable programs a core, over the last minute."""
 
 
-def describe() -> Machine:
-    """Processor, GPU if torch is loaded and sees one, threads in use, versions."""
-    torch: Any = sys.modules.get("torch")  # loaded only if the pair needed it
+def describe(model: LanguageModel) -> Machine:
+    """Processor, GPU if the model runs in torch and that sees one, threads in use, versions."""
+    torch: Any = sys.modules["torch"] if isinstance(model, TorchModel) else None
     software = f"Python {platform.python_version()}, numpy {np.__version__}"
     accelerator, threads = "", blas_threads()
     if torch is not None:
@@ -35,7 +37,12 @@ def describe() -> Machine:
 
 
 def busy(clock: Clock) -> str:
-    """What a reader must know of the machine's load just now; "" where it is quiet or unknown."""
+    """What a reader must know of the machine's load just now; "" where it is quiet or unknown.
+
+    Nothing where the clock is the processor time of a thread, which hardly changes with the load.
+    """
+    if clock is THREAD:
+        return ""
     try:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # not on every system
@@ -43,10 +50,10 @@ def busy(clock: Clock) -> str:
     cores = os.cpu_count() or 1
     if load <= BUSY * cores:
         return ""
-    words = f"The machine was busy with other work (load {load:.1f} on {cores} cores)"
-    if clock is THREAD:
-        return f"{words}; processor time of one thread hardly suffers from that."
-    return f"{words}: times and measured speedups are rough. Acceptance does not suffer."
+    return (
+        f"The machine was busy with other work (load {load:.1f} on {cores} cores): times and "
+        "measured speedups are rough. Acceptance does not suffer."
+    )
 
 
 def _processor() -> str:

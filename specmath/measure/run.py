@@ -225,7 +225,7 @@ class _Work:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             status="partial" if reason else "complete",
             reason=reason,
-            machine=describe(),
+            machine=describe(pair.target),
             pair=PairInfo(
                 target=pair.target.name,
                 draft=pair.draft.name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +15,7 @@ from table_model import TableModel, pair
 
 from specmath.checks import InputError
 from specmath.cli.measure import measure_command
+from specmath.measure.clock import THREAD, WALL, steady
 from specmath.measure.drafts import ModelDraft, NgramDraft, layer_skip
 from specmath.measure.files import read_report, report_csv, write_report
 from specmath.measure.llama import NumpyLlama, read_safetensors
@@ -320,6 +323,26 @@ def test_loop_times_walk_the_text_as_the_replay_does() -> None:
         time_loop(pair_.target, pair_.draft, short, gammas=[1], sampling=Sampling(0), places=9)
         is None
     )
+
+
+def test_processor_time_of_a_thread_leaves_waiting_out() -> None:
+    """Work that is half sleep takes half as long by that clock; a table model keeps wall time."""
+    if sys.platform != "linux":
+        pytest.skip("the clock of a thread is used on Linux alone")
+    with steady(pair(2)[0]) as clock:
+        assert clock is WALL
+    with steady(builtin_pair().target) as clock:
+        assert clock is THREAD
+        begun, wall = clock.now(), time.monotonic()
+        time.sleep(0.2)
+        assert clock.now() - begun < 0.1 < time.monotonic() - wall
+    plan = replace(PLAN, prompts=tuple(builtin_prompts()[:1]), temperatures=(0.0,), timing_rounds=2)
+    found = measure(builtin_pair(), plan)
+    assert (found.settings.clock, found.machine.threads) == ("thread", 1)
+    assert measure(tiny(), replace(PLAN, temperatures=(0.0,))).settings.clock == "wall"
+    old = json.loads(write_report(found))
+    del old["settings"]["clock"]  # a report of before there was a choice
+    assert read_report(json.dumps(old)).settings.clock == "wall"
 
 
 def test_timing_grid_and_calibration_rows() -> None:
