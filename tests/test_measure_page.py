@@ -412,6 +412,8 @@ def test_results_stand_and_go_into_the_calculator(report: Report) -> None:
     app = opened(report)
     assert headline(report, ALL)[0] in app.info[0].value
     assert len(app.get("plotly_chart")) == 4
+    by_thread = any("processor time of its one thread" in box.value for box in app.caption)
+    assert by_thread == (report.settings.clock == "thread")
     named(app.selectbox, "Text").select("json").run()
     assert headline(report, Place("json", 1.0))[0] in app.info[0].value
     named(app.button, "Use in the calculator").click().run()

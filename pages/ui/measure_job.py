@@ -107,7 +107,7 @@ class Job:
             if not ONE_AT_A_TIME.acquire(blocking=False):
                 raise InputError(
                     "another measurement runs on this machine, and two at once would time each "
-                    "other; wait until it has ended (30 s after its tab was closed at the latest)"
+                    "other; wait until it has ended, which one whose tab was closed does after 30 s"
                 )
             try:
                 pair = self.models.load()
