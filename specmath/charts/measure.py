@@ -43,7 +43,7 @@ def survival_by_position(row: AcceptanceRow, replayed: Sequence[float], run: Run
     iid = [row.alpha.value**i for i in positions]
     hover = {"hovertemplate": "%{y:.3f}", "mode": "lines"}
     traces = [
-        line_of(positions, iid, f"i.i.d., α = {row.alpha.value:.2f}", PLAIN, "dot", **hover),
+        line_of(positions, iid, f"i.i.d., α = {row.alpha.value:.2f}", SPECULATION, "dot", **hover),
         line_of(positions, list(replayed[1:]), "Replay", SPECULATION, **hover),
     ]
     if run is not None and run.survival:
@@ -52,7 +52,8 @@ def survival_by_position(row: AcceptanceRow, replayed: Sequence[float], run: Run
         more = {"error_y": _bars(run.survival), "hovertemplate": "%{y:.3f}"}
         traces.append(_points(at, seen, "Measured, 95%", **more))
     axes: dict[str, Any] = {"yaxis": {"title": {"text": "Survival"}, "range": [0, 1.02]}}
-    axes["xaxis"] = {"title": {"text": "Position in the draft"}, "tickformat": "d", "nticks": 9}
+    ticks = {"dtick": 1} if len(positions) <= 16 else {"nticks": 9}
+    axes["xaxis"] = {"title": {"text": "Position in the draft"}, "tickformat": "d", **ticks}
     return figure_of("", "", traces, **axes)
 
 
@@ -82,7 +83,7 @@ def alpha_by_segment(rows: Sequence[AcceptanceRow]) -> go.Figure:
                     [text.alpha for text in texts],
                     [text.segment for text in texts],
                     f"each text, T={temperature:g}",
-                    marker={"color": PLAIN, "size": 9, "symbol": "line-ns-open"},
+                    marker={"color": color, "opacity": 0.5, "size": 9, "symbol": "line-ns-open"},
                     hovertemplate="one text: α = %{x:.3f}",
                     showlegend=False,
                     **side,
@@ -102,7 +103,7 @@ def speedup_beside(rows: Sequence[Comparison], runs: Sequence[RunRow | None]) ->
             gammas,
             [getattr(row, f"{name}_speedup") for row in rows],
             label,
-            PLAIN if name == "theorem" else SPECULATION,
+            SPECULATION,
             DASHES[name],
             mode="lines",
             **hover,
