@@ -93,7 +93,7 @@ def _chart(answer: DriftAnswer) -> None:
         return
     seen = found.detected or f"line {found.detected_line}"
     chart(
-        windows_chart(after),
+        windows_chart(after, answer.before),
         "Tokens per step over time, current",
         f"Before: {significant(found.before)} {found.measure}. The alarm would first have been "
         f"raised at {seen}.",

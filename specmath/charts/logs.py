@@ -38,8 +38,8 @@ def survival_chart(reading: Reading) -> go.Figure:
     )
 
 
-def windows_chart(reading: Reading) -> go.Figure:
-    """Tokens per step of each window in order of time, with the mean of all."""
+def windows_chart(reading: Reading, baseline: Reading | None = None) -> go.Figure:
+    """Tokens per step of each window in order of time, with the mean of all, or a baseline's."""
     band = window_band(reading)
     rows = [w for w in reading.windows if w.tokens_per_step is not None]
     order = np.arange(1, len(rows) + 1)
@@ -48,9 +48,11 @@ def windows_chart(reading: Reading) -> go.Figure:
         traces.append(
             band_of(order, band.low, band.high, "95% of its own steps", SPECULATION) | LINES
         )
-    if reading.tokens_per_step is not None:
-        mean = np.full(order.size, reading.tokens_per_step)
-        traces.append(line_of(order, mean, "mean of all", SPECULATION, "dash", mode="lines"))
+    level = reading if baseline is None else baseline
+    if level.tokens_per_step is not None:
+        mean = np.full(order.size, level.tokens_per_step)
+        name = "mean of all" if baseline is None else "mean of the baseline"
+        traces.append(line_of(order, mean, name, SPECULATION, "dash", mode="lines"))
     hover = "%{customdata}: %{y:.2f} tokens<extra></extra>"
     traces.append(
         line_of(order, band.values, "tokens per step", SPECULATION, hovertemplate=hover,
