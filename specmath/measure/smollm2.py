@@ -42,6 +42,7 @@ _TOP = {
 # llama.cpp stores query and key rows of each head interleaved; transformers stores two halves.
 _ROTATED = ("attn_q", "attn_k")
 _END = "<|im_end|>"
+TRAINED = ("trained", "trained:full")
 
 
 def smollm2_pair(draft: str = "ngram", argmax: bool = False) -> Pair:
@@ -51,17 +52,18 @@ def smollm2_pair(draft: str = "ngram", argmax: bool = False) -> Pair:
     package) or "trained:full" (the same layers under the target's whole head). `argmax`: a draft
     model takes its most likely token at any temperature.
     """
-    require_torch()
-    reader = gguf_reader()
-    target = TorchModel(target_model(reader), "SmolLM2-135M-Instruct Q4_1")
-    made = self_made_draft(draft, target, argmax)
-    if draft in ("trained", "trained:full"):
-        made = ModelDraft(trained_draft(target, full_head=draft == "trained:full"), argmax)
-    if made is None:
+    kind = draft.partition(":")[0]
+    if kind not in ("ngram", "skip") and draft not in TRAINED:
         raise InputError(
             f"draft must be trained, trained:full, ngram, ngram:N or skip:LAYERS for this demo, "
             f"got {draft!r}"
         )
+    require_torch()
+    reader = gguf_reader()
+    target = TorchModel(target_model(reader), "SmolLM2-135M-Instruct Q4_1")
+    made = self_made_draft(draft, target, argmax)
+    if made is None:
+        made = ModelDraft(trained_draft(target, full_head=draft == TRAINED[1]), argmax)
     return Pair(target, made, GgufTokenizer(reader))
 
 
