@@ -30,16 +30,24 @@ class Budget:
 
 
 def within_budget(
-    halves: Halves, *, extra_operations: float | None = None, extra_cost: float | None = None
+    halves: Halves,
+    *,
+    extra_operations: float | None = None,
+    extra_cost: float | None = None,
+    gpu_ratio: float = 1.0,
 ) -> Budget:
     """The largest γ ≤ 10,000, and for which the cost is known, that keeps within every budget.
 
+    A smaller γ need not: with an overhead, or on a measured curve of v, few tokens may cost more.
+
     `extra_operations` and `extra_cost` ≥ 0 are fractions (0.5: half as much again) of the
-    arithmetic per token (Theorem 3.11) and of the cost per token s/τ at the same price and batch;
-    None is no budget. Raises InputError outside the ranges.
+    arithmetic per token (Theorem 3.11) and of the cost per token gpu_ratio·s/τ at the same price
+    and batch; None is no budget. `gpu_ratio` ≥ 1: GPUs with the draft's over those without.
+    Raises InputError outside the ranges.
     """
     gammas = np.arange(halves.cost.reach + 1)
-    operations, cost = halves.operations(gammas), 1.0 / halves.speedup(gammas)
+    operations, slowdown = halves.operations(gammas), 1.0 / halves.speedup(gammas)
+    cost = np.where(gammas > 0, real("gpu_ratio", gpu_ratio, 1), 1.0) * slowdown
     allowed = np.ones(gammas.shape, dtype=bool)
     budgets = (
         ("extra_operations", extra_operations, operations),
@@ -50,4 +58,5 @@ def within_budget(
             allowed &= spent <= (1.0 + float(real(name, budget, 0))) * (1.0 + ROUNDING)
     largest = int(np.flatnonzero(allowed)[-1])
     work, price = float(operations[largest]), float(cost[largest])
-    return Budget(largest, work, price, 1.0 / price, beyond=bool(largest == gammas[-1]))
+    speedup = 1.0 / float(slowdown[largest])
+    return Budget(largest, work, price, speedup, beyond=bool(largest == gammas[-1]))

@@ -13,7 +13,7 @@ from specmath.checks import FloatArray, InputError
 from specmath.scenario import Scenario
 from specmath.scenario.acceptances import alpha_ends, given, given_acceptance
 from specmath.serving import CoveredAcceptance
-from specmath.serving.of_scenario import plain_error, served_of, step_cost_error, tabulated
+from specmath.serving.of_scenario import off_by, plain_error, served_of, step_cost_error, tabulated
 from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost, measured_step_cost
 
 __all__ = [
@@ -104,7 +104,7 @@ def _served_cost(s: Scenario) -> TabulatedStepCost:
 
 def _served_ends(s: Scenario) -> list[StepCost]:
     error, cost = step_cost_error(served_of(s)), _served_cost(s)
-    cheap, dear = 1.0 - error.verify, 1.0 + error.verify
+    cheap, dear = off_by(1.0, 1.0, error.verify)
     return [cost.scaled(cheap, cheap), cost.scaled(dear, 1.0 + error.rest)]
 
 

@@ -20,10 +20,10 @@ from specmath.halves import (
     spread_of,
     step_cost_of,
 )
-from specmath.prediction import Curve, Estimate, Prediction, off_by
+from specmath.prediction import Curve, Estimate, Prediction
 from specmath.scenario import Scenario
 from specmath.scenario.forms import MEASURED_AT
-from specmath.serving.of_scenario import served_notes, served_of
+from specmath.serving.of_scenario import off_by, served_notes, served_of
 from specmath.stepcost import SEARCH_LIMIT, LinearStepCost
 from specmath.theorems import alpha_from_tokens_per_step
 

@@ -11,8 +11,9 @@ from specmath import hardware
 from specmath.checks import FloatArray
 from specmath.halves import Halves
 from specmath.scenario import SPECS, Scenario
+from specmath.serving.of_scenario import off_by
 
-__all__ = ["NO_ERROR_BAR", "Curve", "Estimate", "Prediction", "off_by"]
+__all__ = ["NO_ERROR_BAR", "Curve", "Estimate", "Prediction"]
 
 _ASSUMABLE: dict[bool, tuple[str, ...]] = {
     False: ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour"),
@@ -21,11 +22,6 @@ _ASSUMABLE: dict[bool, tuple[str, ...]] = {
 """Fields whose default is an assumption, without and with the step-time model."""
 
 NO_ERROR_BAR = "no error bar yet"
-
-
-def off_by(low: float, high: float, error: float) -> tuple[float, float]:
-    """Where the true number may lie if |computed / true − 1| ≤ error < 1."""
-    return low / (1 + error), high / (1 - error)
 
 
 @dataclass(frozen=True)
@@ -104,6 +100,12 @@ class Prediction:
     def walltime_improvement(self) -> float:
         """The speedup at the scenario's γ, τ/s."""
         return self.speedup.value
+
+    @property
+    def gpu_ratio(self) -> float:
+        """GPUs of a replica with the draft's own over those without."""
+        s = self.scenario
+        return (s.tensor_parallel + s.draft_gpus) / s.tensor_parallel
 
     def of_plain(self, value: float) -> Estimate:
         """A number proportional to the plain step, with what its error leaves."""

@@ -60,6 +60,9 @@ class StepCost(Protocol):
     def with_draft_cost(self, c: float) -> StepCost:
         """The same verification and overhead with another draft cost."""
 
+    def memory_bound(self) -> StepCost:
+        """v = 1 and h = 0 with the same draft: Theorem 3.8."""
+
 
 def sigma_from_verify_cost(verify_cost: float, gamma: int) -> float:
     """σ = (v − 1) / γ: where between memory-bound (0) and compute-bound (1) a pass lies.
@@ -96,6 +99,9 @@ class LinearStepCost:
         for name in ("c", "c_hat", "overhead"):
             real(name, getattr(self, name), 0)
         real("sigma", self.sigma, -1)
+
+    def memory_bound(self) -> LinearStepCost:
+        return LinearStepCost(self.c, self.c_hat)
 
     @property
     def draft_each(self) -> float:
@@ -143,6 +149,8 @@ class LinearStepCost:
 class TabulatedStepCost:
     """A step cost known at γ = 0 … K: from the step-time model of a GPU, or measured.
 
+    d(γ) need not be γc: a parallel drafter makes one pass, and a host adds to each.
+
     `verify_costs`, `draft_costs` and `extras` have K+1 entries in plain steps and start with
     1, 0, 0; verify > 0, the others ≥ 0, ValueError otherwise, as beyond K. c and ĉ are one draft
     forward over one target forward, in walltime (host left out) and in arithmetic.
@@ -189,7 +197,9 @@ class TabulatedStepCost:
         return (float(self.verify(gamma)) - 1.0) / gamma if gamma else 0.0
 
     def largest_c(self, gamma: int, spare: float) -> float | None:
-        return (float(self.draft(gamma)) + spare) / gamma
+        drafting = float(self.draft(gamma))
+        # Drafting is c times something: γ passes, or one for all γ, with their host time.
+        return self.c * (1.0 + spare / drafting) if self.c * drafting > 0 else spare / gamma
 
     def scaled(self, verify: float, rest: float) -> TabulatedStepCost:
         """Steps with γ ≥ 1 whose verification costs `verify` > 0 times as much, and whose
@@ -206,8 +216,17 @@ class TabulatedStepCost:
             self.c_hat,
         )
 
+    def memory_bound(self) -> TabulatedStepCost:
+        """The same drafting where any pass of the target costs one plain step: v = 1, h = 0."""
+        size = self.reach + 1
+        return replace(self, verify_costs=(1.0,) * size, extras=(0.0,) * size)
+
     def with_draft_cost(self, c: float) -> TabulatedStepCost:
-        return replace(self, draft_costs=tuple(c * g for g in range(self.reach + 1)), c=c)
+        if self.c == 0:
+            drafts = tuple(c * gamma for gamma in range(self.reach + 1))
+        else:  # however many passes: each is dearer by the same factor
+            drafts = tuple(c / self.c * cost for cost in self.draft_costs)
+        return replace(self, draft_costs=drafts, c=c)
 
 
 LARGEST_VERIFY_COST = 10_000.0

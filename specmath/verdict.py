@@ -232,8 +232,10 @@ def _holds(p: Prediction, gamma: int) -> str:
     low, high = p.curve.low, p.curve.high
     if low is None or high is None:
         return f"F{held} {p.speedup.basis.capitalize()}."
-    spread = f"{ratio(float(low[gamma]))} to {ratio(float(high[gamma]))}"
-    return f"From {spread} ({p.speedup.basis}). At the middle, f{held}"
+    least, most = ratio(float(low[gamma])), ratio(float(high[gamma]))
+    if least == most:
+        return f"F{held} The same over {p.speedup.basis}."
+    return f"From {least} to {most} ({p.speedup.basis}). At the middle, f{held}"
 
 
 def _would_pay(p: Prediction) -> str:

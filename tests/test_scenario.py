@@ -136,6 +136,7 @@ def test_every_field_has_a_definition_a_person_can_read() -> None:
         ({"target_ms": 40, "draft_ms": 8}, ["ambiguous", "times", "ratio"]),
         ({"verify_costs": (1.5, 0.0, 1, 1)}, ["verify_costs", "0.0", "> 0", "<= 10000"]),
         ({"verify_costs": (1.5, math.nan, 1, 1)}, ["verify_costs", "nan", "> 0"]),
+        ({"verify_costs": "1,05;1,1;1,2;1,3"}, ["verify_costs", "semicolons", "1,05"]),
         ({"verify_costs": "1.5, x"}, ["verify_costs", "1.5, x", "numbers"]),
         ({"verify_costs": (1.5,) * 257}, ["verify_costs", "at most 256"]),
         ({"verify_costs": (1.5, 1.6, 1.7)}, ["gamma", "<= 3", "verify_costs", "got 4"]),

@@ -222,3 +222,17 @@ def test_a_table_that_is_none_is_told(text: str, words: list[str]) -> None:
 def test_a_row_may_be_written_by_hand() -> None:
     text = "\ufeffalpha,c,gamma,sigma\r\n0.8,0.1,4,unknown\r\n"
     assert from_csv(text) == [Scenario(alpha=0.8, c=0.1, gamma=4, sigma=None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"verify_costs": "1.1,1.2"}, "gamma must be <= 2"),
+        ({"verify_costs": "abc"}, "verify_costs"),
+        ({"verify_costs": "1.1,1.2,1.3,1.4", "sigma": "0.1"}, "ambiguous"),
+    ],
+)
+def test_a_wrong_verification_leaves_the_rest_of_a_link(given: dict[str, str], word: str) -> None:
+    scenario, notices = from_link({"alpha": "0.7", "c": "0.05", "gamma": "4", **given})
+    assert scenario == Scenario(alpha=0.7, c=0.05, gamma=4)
+    assert any(word in notice for notice in notices)

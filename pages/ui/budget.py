@@ -25,14 +25,16 @@ def show_budget(prediction: Prediction) -> None:
                 st.caption("No budget given.")
                 continue
             try:
-                found = within_budget(prediction.halves, **{name: percent / 100})
+                found = within_budget(
+                    prediction.halves, gpu_ratio=prediction.gpu_ratio, **{name: percent / 100}
+                )
             except InputError:
                 st.error(f"{label} must be a finite number >= 0, got {percent:g}.")
                 continue
             st.markdown(_sentence(found))
     st.caption(
         "Arithmetic: Theorem 3.11, what a compute-bound server bills. Cost: at your verification "
-        "cost, the same price and the same batch."
+        "cost, the same price and the same batch, GPUs of the draft included."
     )
 
 
@@ -42,6 +44,6 @@ def _sentence(found: Budget) -> str:
     arithmetic, cost = change(found.operations, 1.0), change(found.cost, 1.0)
     more = " or more" if found.beyond else ""
     return (
-        f"**γ up to {found.gamma:,}{more}**: arithmetic {arithmetic}, cost {cost}, "
+        f"**Largest γ: {found.gamma:,}{more}**: arithmetic {arithmetic}, cost {cost}, "
         f"{faster(found.speedup)}."
     )

@@ -165,7 +165,7 @@ def _at_fault(values: dict[str, str], error: ValidationError) -> set[str]:
     named = {str(d["loc"][0]) for d in error.errors() if d["loc"]} & set(values)
     if named:
         return named
-    for names in (*HALVES.values(), frozenset().union(*HALVES.values())):
+    for names in (VERIFY_FIELDS, *HALVES.values(), frozenset().union(*HALVES.values())):
         if names.isdisjoint(values):
             continue
         rest = {name: value for name, value in values.items() if name not in names}

@@ -185,7 +185,12 @@ class Scenario(BaseModel):
         low=0, high=100, slider=(0.0, 1.0), step=0.001, symbol="ĉ", example="0.01", unknown=True,
     )  # fmt: skip
     verify_form: Literal["slope", "curve"] = choice(
-        "slope", "Verification: what you know", "Give what you have.", "verify", VERIFY_CHOICES
+        "slope",
+        "Verification: what you know",
+        "On a line, drafting moves from c to ĉ as σ goes from 0 "
+        "to 1; with a measured curve a drafted token costs c.",
+        "verify",
+        VERIFY_CHOICES,
     )
     sigma: float | None = number(
         0.0, "Verification slope", "", "(v−1)/γ: 0 when a pass over γ+1 tokens costs one plain "

@@ -83,6 +83,8 @@ def _read_verify_costs(values: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _numbers(name: str, text: str, example: str) -> tuple[float, ...]:
+    if ";" in text and "," in text:  # 1,05;1,1 in one country is 1.05 and 1.1, in another four
+        raise ValueError(f"{name} must be separated by commas or by semicolons, got {text!r}")
     try:
         return tuple(float(part) for part in text.replace(";", ",").split(",") if part.strip())
     except ValueError as error:

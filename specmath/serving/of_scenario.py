@@ -25,6 +25,7 @@ __all__ = [
     "StepCostError",
     "model_of",
     "model_of_config",
+    "off_by",
     "plain_error",
     "served_notes",
     "served_of",
@@ -170,10 +171,16 @@ def _calibration_key(served: ServedStepCost) -> tuple[bool, bool]:
     return calibration_basis(served.gpu, dtype).calibrated, served.target.is_moe
 
 
+def off_by(low: float, high: float, error: float) -> tuple[float, float]:
+    """Where the true number may lie if |computed / true − 1| ≤ error < 1."""
+    return low / (1 + error), high / (1 - error)
+
+
 @dataclass(frozen=True)
 class StepCostError:
-    """Relative errors taken for a computed step: v within ±`verify`, drafting and overhead from
-    −`verify` to +`rest`. Steps without any draft have none: they are plain steps."""
+    """Errors taken for a computed step: |computed / true − 1| of v up to `verify`; drafting and
+    overhead are dearer by up to the share `rest`, or cheaper as v. Steps without any draft have
+    none: they are plain steps."""
 
     verify: float
     rest: float

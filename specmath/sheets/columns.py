@@ -10,7 +10,7 @@ import numpy as np
 from specmath.scenario import SPECS
 from specmath.sheets.tables import Basis, Column, Input
 
-__all__ = ["COLUMNS", "SPEEDUP", "Meaning", "column", "field_input"]
+__all__ = ["COLUMNS", "SPEEDUP", "Meaning", "column", "field_input", "mixed_draft"]
 
 
 SPEEDUP = "{tokens_per_step}/{step_cost}"
@@ -156,6 +156,12 @@ def column(
         meaning.format,
         meaning.basis,
     )
+
+
+def mixed_draft(c: str) -> str:
+    """Cost of one drafted token, live: from c to ĉ along σ, at the nearer end outside [0, 1]."""
+    share = "({sigma}*({sigma}>0)*({sigma}<1)+({sigma}>=1))"
+    return f"((1-{share})*{c}+{share}*{{c_hat}})"
 
 
 def field_input(name: str, value: Any, basis: Basis, format: str = "") -> Input:

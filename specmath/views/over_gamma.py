@@ -13,7 +13,7 @@ from specmath.palette import COST, SPECULATION
 from specmath.predict import Prediction, usd_at
 from specmath.scenario import SPECS
 from specmath.serving import CoveredAcceptance
-from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.columns import SPEEDUP, column, field_input, mixed_draft
 from specmath.sheets.tables import Basis, Chart, Column, Input, Table
 from specmath.stepcost import LinearStepCost, TabulatedStepCost
 
@@ -172,13 +172,11 @@ def _linear_cost(prediction: Prediction, cost: LinearStepCost) -> Parts:
     ]
     c, cells = _live_c(prediction)
     inputs += cells
-    # Outside [0, 1] a measured σ leaves the draft at the nearer end.
-    each = f"((1-{{sigma}})*{c}+{{sigma}}*{{c_hat}})"
-    if not 0 <= cost.sigma <= 1:
-        each = "{c_hat}" if cost.sigma > 1 else c
     return [
         column("verify_cost", curve.verify_cost, "1+{sigma}*{gamma}"),
-        column("draft_cost", curve.draft_cost, f"{{gamma}}*{each}+{{overhead}}*({{gamma}}>0)"),
+        column(
+            "draft_cost", curve.draft_cost, f"{{gamma}}*{mixed_draft(c)}+{{overhead}}*({{gamma}}>0)"
+        ),
         column("step_cost", curve.step_cost, "{verify_cost}+{draft_cost}"),
     ], inputs
 

@@ -9,7 +9,7 @@ import numpy as np
 from specmath.checks import FloatArray
 from specmath.halves import Halves
 from specmath.predict import Prediction
-from specmath.sheets.columns import SPEEDUP, column, field_input
+from specmath.sheets.columns import SPEEDUP, column, field_input, mixed_draft
 from specmath.sheets.tables import Input, Table
 from specmath.stepcost import LinearStepCost, StepCost
 
@@ -22,33 +22,25 @@ NAMES = ("Memory-bound (v = 1)", "Yours", "Compute-bound (v = γ+1)")
 def _costs(cost: StepCost) -> list[StepCost]:
     """The two ends, which are the theorems and know no overhead, and between them the scenario."""
     return [
-        LinearStepCost(cost.c, cost.c_hat),
+        cost.memory_bound(),
         cost,
         LinearStepCost(cost.c, cost.c_hat, sigma=1.0),
     ]
 
 
 def _step_formulas(cost: StepCost) -> list[str | None]:
-    """s of each regime, live; that of the step-time model is a constant."""
-    memory, compute = "{verify_cost}+{gamma}*{c}", "{verify_cost}+{gamma}*{c_hat}"
+    """s of each regime, live; what was tabulated is a constant."""
+    compute = "{verify_cost}+{gamma}*{c_hat}"
     if not isinstance(cost, LinearStepCost):
-        return [memory, None, compute]
-    # Outside [0, 1] a measured σ drafts at the nearer end.
-    mixed = "((1-{sigma})*{c}+{sigma}*{c_hat})"
-    if not 0 <= cost.sigma <= 1:
-        mixed = "{c_hat}" if cost.sigma > 1 else "{c}"
-    return [memory, f"{{verify_cost}}+{{gamma}}*{mixed}+{{overhead}}*({{gamma}}>0)", compute]
-
-
-def _gpu_ratio(prediction: Prediction) -> float:
-    s = prediction.scenario
-    return (s.tensor_parallel + s.draft_gpus) / s.tensor_parallel
+        return [None, None, compute]
+    own = f"{{verify_cost}}+{{gamma}}*{mixed_draft('{c}')}+{{overhead}}*({{gamma}}>0)"
+    return ["{verify_cost}+{gamma}*{c}", own, compute]
 
 
 def regime_costs(prediction: Prediction) -> list[tuple[str, FloatArray]]:
     """Cost per token against plain decoding over γ, one curve a regime: GPUs × s/τ."""
     gammas = prediction.curve.gamma
-    gpus = np.where(gammas > 0, _gpu_ratio(prediction), 1.0)
+    gpus = np.where(gammas > 0, prediction.gpu_ratio, 1.0)
     acceptance = prediction.halves.acceptance
     return [
         (name, gpus / Halves(acceptance, cost).speedup(gammas))
@@ -67,7 +59,7 @@ def regime_table(prediction: Prediction) -> Table:
     sigmas = np.array([each.sigma_at(s.gamma) for each in costs])
     totals = np.array([float(each.total(s.gamma)) for each in costs])
     speedups = prediction.tokens_per_step / totals
-    gpus = _gpu_ratio(prediction) if s.gamma else 1.0
+    gpus = prediction.gpu_ratio if s.gamma else 1.0
     columns = [
         column("regime", NAMES),
         column("sigma", sigmas),
@@ -81,11 +73,11 @@ def regime_table(prediction: Prediction) -> Table:
         ),
     ]
     inputs = [
-        field_input("gamma", s.gamma, "assumed"),
         replace(
-            field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
-            definition="At the gamma beside it; it does not follow when gamma is changed",
+            field_input("gamma", s.gamma, "computed"),
+            definition="That of the scenario: tokens_per_step and the verification are those of it",
         ),
+        field_input("tokens_per_step", prediction.tokens_per_step, "computed"),
         *(field_input(name, getattr(cost, name), "assumed") for name in ("c", "c_hat")),
         field_input("overhead", float(cost.extra(max(1, s.gamma))), "assumed"),
         Input("gpu_ratio", "GPUs with / without", "", "Extra GPUs for the draft", gpus, ""),
