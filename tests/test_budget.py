@@ -11,7 +11,7 @@ from specmath.acceptance import IidAcceptance, PerPositionAcceptance
 from specmath.budget import within_budget
 from specmath.checks import InputError
 from specmath.halves import Halves
-from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, TabulatedStepCost
+from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, TabulatedStepCost, measured_step_cost
 from specmath.theorems import operations_increase, walltime_improvement
 
 
@@ -92,3 +92,22 @@ def test_a_gap_in_the_middle_does_not_end_the_search() -> None:
 def test_bad_budgets(name: str, value: float) -> None:
     with pytest.raises(InputError, match=name):
         within_budget(Halves(IidAcceptance(0.5), LinearStepCost(0.1)), **{name: value})
+
+
+def test_the_gpus_of_the_draft_are_in_the_cost() -> None:
+    """A second GPU doubles the price of every γ ≥ 1: no extra cost means twice as fast. α=0.8,
+    c=0.1: 2.24× at γ=4 (Theorem 3.8); 2.0× is last reached before 1 + 0.1γ exceeds τ/2."""
+    halves = Halves(IidAcceptance(0.8), LinearStepCost(0.1))
+    found = within_budget(halves, extra_cost=0.0, gpu_ratio=2.0)
+    twice = [g for g in range(1, 60) if (1 - 0.8 ** (g + 1)) / 0.2 / (1 + 0.1 * g) >= 2]
+    assert found.gamma == twice[-1] == 14
+    assert found.cost == pytest.approx(2 / found.speedup)
+    assert within_budget(halves, extra_cost=0.0).gamma > found.gamma
+
+
+def test_on_a_measured_curve_a_smaller_gamma_may_cost_more() -> None:
+    """v = 1.05, 4.0, 1.2, α=0.8, c=0.05: γ=3 is 2.952/1.35 = 2.19×, γ=2 costs 4.1/2.44 = 1.68×."""
+    halves = Halves(IidAcceptance(0.8), measured_step_cost([1.05, 4.0, 1.2], 0.05))
+    found = within_budget(halves, extra_cost=0.0)
+    assert (found.gamma, found.beyond) == (3, True)
+    assert found.speedup == pytest.approx(2.952 / 1.35)
