@@ -113,6 +113,9 @@ def _choice(name: str, options: list[Any], default: Any, label: str) -> Any:
 
 
 def _use(report: Report, place: Place) -> None:
+    gammas = report.settings.gammas
+    if not set(range(max(gammas))) <= {0, *gammas}:
+        st.caption("The calculator takes v between the γ measured on a line.")
     if not st.button("Use in the calculator", icon=":material/toggle_on:", width="stretch"):
         return
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from specmath.checks import InputError
 from specmath.measure.report import AcceptanceRow, Costs, Report
 from specmath.scenario import Scenario
 from specmath.scenario.files import build
-from specmath.stepcost import LinearStepCost, StepCost, TabulatedStepCost, measured_step_cost
+from specmath.stepcost import TabulatedStepCost
 
 __all__ = ["best_gamma", "step_cost", "to_scenario"]
 
@@ -25,8 +27,9 @@ def to_scenario(
 
     `acceptance` "survival" gives the per-position rates replayed at γ; "range" the interval of α.
     temperature defaults to the last one measured, γ to the best by replay with the measured v.
-    Costs: both times in ms, v at every γ where the report has them all from 1 to γ (else σ from
-    v(γ)), ĉ, and as overhead what drafting spends at γ beyond γ forwards.
+    Costs: both times in ms, v at every γ up to the largest measured (on a line between those of the
+    report), ĉ, and as overhead what drafting spends at γ beyond γ forwards; where the loop drafts
+    cheaper than γ forwards, c is what it pays.
     Without a GPU the price is left unknown. InputError
     where the report lacks the segment, the temperature, γ or the costs.
     """
@@ -36,17 +39,20 @@ def to_scenario(
         gamma = best_gamma(report, segment=segment, temperature=row.temperature)
     if gamma not in report.settings.gammas or gamma < 1:
         raise InputError(f"gamma must be one of {report.settings.gammas} and >= 1, got {gamma}")
-    verify, drafting = _step(report, row, costs, gamma)
-    verification, modelled = _verification(report, row, costs, gamma)
+    steps = _steps(report, row, costs)
+    drafting = steps[gamma][1]
+    c = min(costs.c.value, drafting / gamma)
+    reach = range(1, max(steps) + 1)
+    curve = np.interp(reach, list(steps), [v for v, _ in steps.values()])
     target_ms = max(1000 * costs.target_seconds.value, 0.001)
     values: dict[str, Any] = {
         "label": _label(report, segment),
         "gamma": gamma,
         "target_ms": target_ms,
-        "draft_ms": costs.c.value * target_ms,  # so that their ratio is c, measured in pairs
+        "draft_ms": c * target_ms,  # so that their ratio is c, measured in pairs
         "c_hat": "unknown" if costs.c_hat is None else costs.c_hat,
-        **verification,
-        "overhead": max(0.0, verify + drafting - float(modelled.total(gamma))),
+        "verify_costs": tuple(curve.tolist()),
+        "overhead": max(0.0, drafting - gamma * c),
         "temperature": row.temperature,
         "output_tokens": report.settings.output_tokens,
         "acceptance_source": "my_traffic" if report.settings.own_prompts else "other_traffic",
@@ -67,38 +73,20 @@ def to_scenario(
     return build(values)
 
 
-def _verification(
-    report: Report, row: AcceptanceRow, costs: Costs, gamma: int
-) -> tuple[dict[str, Any], StepCost]:
-    """The fields that carry v, and the step cost that they and c make."""
-    c, parts = costs.c.value, _unbroken(report, row, costs)
-    if gamma < len(parts):
-        curve = tuple(v for v, _ in parts[1:])
-        return {"verify_costs": curve}, measured_step_cost(curve, c)
-    verify, _ = _step(report, row, costs, gamma)
-    sigma = min(max((verify - 1) / gamma, -0.5), 10.0)
-    c_hat = c / 2 if costs.c_hat is None else costs.c_hat
-    return {"sigma": sigma}, LinearStepCost(c, c_hat, sigma)
-
-
-def _unbroken(report: Report, row: AcceptanceRow, costs: Costs) -> list[tuple[float, float]]:
-    """(v, d) of γ = 0, 1, … as far as the report has every γ."""
-    parts = [(1.0, 0.0)]
-    while len(parts) in report.settings.gammas:
-        parts.append(_step(report, row, costs, len(parts)))
-    return parts
-
-
 def step_cost(
     report: Report, *, segment: str = "all", temperature: float | None = None
 ) -> TabulatedStepCost:
     """The measured s(γ) for γ = 0 … K, K the end of an unbroken run of the report's γs.
 
-    v and d are those of the loop itself where γ was run, else of the forwards alone. InputError as
-    `to_scenario`, and where the report has no γ = 1.
+    v and d are those of the loop itself where γ was run; elsewhere those of the forwards, and in d
+    what the loop spent besides (the median over the γ run). InputError as `to_scenario`, and where
+    the report has no γ = 1.
     """
     row, costs = _row(report, segment, temperature), _costs(report)
-    parts = _unbroken(report, row, costs)
+    steps = _steps(report, row, costs)
+    parts: list[tuple[float, float]] = []
+    while len(parts) in steps:
+        parts.append(steps[len(parts)])
     if len(parts) == 1:
         raise InputError("this report has no gamma = 1, from which a table of costs starts")
     verify, drafting = zip(*parts, strict=True)
@@ -108,9 +96,10 @@ def step_cost(
 
 def best_gamma(report: Report, *, segment: str = "all", temperature: float | None = None) -> int:
     """The γ ≥ 1 of the report with the largest replayed τ / (v + d), the smallest on ties."""
-    row, costs = _row(report, segment, temperature), _costs(report)
+    row = _row(report, segment, temperature)
+    steps = _steps(report, row, _costs(report))
     speedups = {
-        gamma: tokens / sum(_step(report, row, costs, gamma))
+        gamma: tokens / sum(steps[gamma])
         for gamma, tokens in zip(report.settings.gammas, row.tokens_per_step, strict=True)
         if gamma > 0
     }
@@ -125,12 +114,19 @@ def _costs(report: Report) -> Costs:
     return report.costs
 
 
-def _step(report: Report, row: AcceptanceRow, costs: Costs, gamma: int) -> tuple[float, float]:
-    """(v, d) at γ: of the loop where it was run, else of the forwards."""
-    for ran in report.comparison:
-        if (ran.segment, ran.temperature, ran.gamma) == (row.segment, row.temperature, gamma):
-            return ran.verify_cost, ran.draft_cost
-    return costs.verify[gamma].value, gamma * costs.c.value
+def _steps(report: Report, row: AcceptanceRow, costs: Costs) -> dict[int, tuple[float, float]]:
+    """(v, d) at γ = 0 and every γ of the report, as `step_cost` says."""
+    ran = {
+        each.gamma: (each.verify_cost, each.draft_cost)
+        for each in report.comparison
+        if (each.segment, each.temperature) == (row.segment, row.temperature)
+    }
+    c, forwards = costs.c.value, {g: costs.verify[g].value for g in report.settings.gammas if g}
+    # A γ that was not run must not look cheaper only because nobody saw its loop.
+    besides = [sum(step) - forwards[g] - g * c for g, step in ran.items() if g in forwards]
+    spent = float(np.median(besides)) if besides else 0.0
+    timed = {g: (v, max(0.0, g * c + spent)) for g, v in forwards.items()}
+    return {0: (1.0, 0.0)} | dict(sorted((timed | ran).items()))
 
 
 def _row(report: Report, segment: str, temperature: float | None) -> AcceptanceRow:

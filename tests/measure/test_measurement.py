@@ -228,6 +228,46 @@ def test_scenario_of_a_report_opens_in_the_calculator(report) -> None:  # type: 
         to_scenario(report, gamma=3)
 
 
+def with_loop(report, drafting):  # type: ignore[no-untyped-def]
+    """The report with c = 0.1, forwards of v = 1.0 + 0.1γ, and a loop that drafts at `drafting`."""
+    exact = {"low": None, "high": None}
+    costs = report.costs.model_copy(
+        update={
+            "c": report.costs.c.model_copy(update={"value": 0.1} | exact),
+            "verify": {
+                gamma: each.model_copy(update={"value": 1.0 + 0.1 * gamma} | exact)
+                for gamma, each in report.costs.verify.items()
+            },
+        }
+    )
+    ran = tuple(
+        each.model_copy(
+            update={"verify_cost": 1.0 + 0.1 * each.gamma, "draft_cost": drafting(each.gamma)}
+        )
+        for each in report.comparison
+    )
+    return report.model_copy(update={"costs": costs, "comparison": ran})
+
+
+@pytest.mark.parametrize("each", [0.06, 0.1, 0.15])
+def test_a_report_opens_with_the_speedup_it_replays(report, each: float) -> None:  # type: ignore[no-untyped-def]
+    """s(4) = 1.4 + 4d where the loop was run, whether it drafts cheaper or dearer than c; γ=3 lies
+    between the measured 2 and 4: v = 1.3; beyond 4 nothing is predicted."""
+    measured = with_loop(report, lambda gamma: each * gamma)
+    row = next(r for r in report.acceptance if (r.segment, r.temperature) == ("all", 1.0))
+    scenario = to_scenario(measured, temperature=1.0, gamma=4)
+    found = predict(scenario)
+    assert found.walltime_improvement == pytest.approx(row.tokens_per_step[3] / (1.4 + 4 * each))
+    np.testing.assert_allclose(found.curve.verify_cost, [1.0, 1.1, 1.2, 1.3, 1.4])
+    assert found.halves.cost.reach == 4
+
+
+def test_a_gamma_that_was_not_run_is_charged_what_the_loop_spends_besides(report) -> None:  # type: ignore[no-untyped-def]
+    """γ = 1 and 4 were run and spend 0.5 besides: so does γ=2 in the table, 1.2 + 0.2 + 0.5."""
+    measured = with_loop(report, lambda gamma: 0.1 * gamma + 0.5)
+    assert float(step_cost(measured, temperature=1.0).total(2)) == pytest.approx(1.9)
+
+
 def test_responses_of_the_user_are_replayed_or_refused() -> None:
     rng = np.random.default_rng(0)
     target, _ = pair(2)
