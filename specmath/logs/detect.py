@@ -31,6 +31,7 @@ LARGEST_BLOCK = 32 << 20
 _WRAPPED = ("log", "message", "msg", "MESSAGE")
 
 _SHAPES = [(index, shape) for index, engine in enumerate(ENGINES) for shape in engine.shapes]
+_WORDS = [word for engine in ENGINES for word in (*engine.marks, *engine.looks)]
 
 
 def read(source: Readable | Iterable[Readable], *, gamma: int | None = None) -> list[Reading]:
@@ -105,7 +106,7 @@ class _Run:
 
     def _common(self, source: Source, first: int, data: bytes) -> tuple[bytes, Iterable[Waiting]]:
         """`data` without the lines of common shapes, and those, an engine's together."""
-        data, rows = take_out(source, first, data, [shape for _, shape in _SHAPES])
+        data, rows = take_out(source, first, data, [shape for _, shape in _SHAPES], _WORDS)
         waiting = []
         for index in sorted({index for index, _ in _SHAPES}) if rows else ():
             own = [found for found, (of, _) in zip(rows, _SHAPES, strict=True) if of == index]

@@ -62,13 +62,15 @@ class Engine:
     """`marks`: a line is handed to the parser only if it holds one of these byte strings.
 
     `shapes`: the engine's most common lines when nothing is odd about them. They may come as
-    columns, to the parser's rows() instead of its line().
+    columns, to the parser's rows() instead of its line(). `looks`: what line() looks for in such
+    a line besides the marks; a line that has a mark or one of these beside the shape stays a line.
     """
 
     name: str
     marks: tuple[bytes, ...]
     parser: Callable[[int | None, Notes], Parser]
     shapes: tuple[re.Pattern[bytes], ...] = ()
+    looks: tuple[bytes, ...] = ()
 
 
 def number_in(node: Node, *keys: str) -> float | None:

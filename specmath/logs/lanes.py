@@ -3,7 +3,8 @@
 A log of nothing but statistics costs as much as its lines are looked at one by one. An engine may
 therefore give patterns of its most common lines, as printed when nothing is odd about them. They
 are matched over the whole piece; what was caught goes to the parser as columns, the rest of the
-piece line by line as ever. A parser must make the same of a line on either way.
+piece line by line as ever. A parser must make the same of a line on either way. So a line may go
+into columns only if nothing beside what its pattern caught would be looked at by any engine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ FEWEST = 8
 LARGEST = 4 << 20
 """A piece is longer than that only where one line is."""
 
+FREE = "free"
+"""The name of a pattern's group that may hold any text: it counts as outside the pattern."""
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ESCAPES_IN_BYTES = re.compile(_ESCAPES.pattern.encode())
+# A word that goes on into a pattern's match, which stands here as a NUL.
+_TOUCHES = re.compile(rb"[A-Za-z_]\0|\0[A-Za-z_]|\x1b")
 BoolArray = NDArray[np.bool_]
 Matches = list[re.Match[bytes]]
 
@@ -153,13 +160,18 @@ class Waiting:
 
 
 def take_out(
-    source: Source, first: int, data: bytes, patterns: Sequence[re.Pattern[bytes]]
+    source: Source,
+    first: int,
+    data: bytes,
+    patterns: Sequence[re.Pattern[bytes]],
+    words: Sequence[bytes],
 ) -> tuple[bytes, list[Rows]]:
     """(`data` with the lines of these shapes emptied, the rows of each pattern).
 
     `data` begins with a newline and its next line has number `first`. A pattern never reaches over
     a newline. Left where they are: lines with a brace (JSON) or with an escape sequence behind the
-    pattern's beginning, and those that two patterns want.
+    pattern's beginning, those that two patterns want, and those with one of `words` (no digit or
+    dot in them) outside the match.
     """
     if len(data) > LARGEST:
         return data, []
@@ -181,6 +193,9 @@ def take_out(
             good &= ~np.isin(at, kept_out)
         if not good.all():
             matches, at = [matches[i] for i in np.flatnonzero(good)], at[good]
+        lone = _alone(data, matches, newlines[at - 1] + 1, ends[at], words)
+        if lone is not None:
+            matches, at = [matches[i] for i in np.flatnonzero(lone)], at[lone]
         rows.append(Rows(source, first - 1 + at, matches))
         taken.append(at)
     return b"".join(_rest(data, newlines, np.sort(np.concatenate(taken)))), rows
@@ -188,6 +203,33 @@ def take_out(
 
 def _positions(data: bytes, letter: str) -> IntArray:
     return np.flatnonzero(np.frombuffer(data, np.uint8) == ord(letter))
+
+
+def _alone(
+    data: bytes, matches: Matches, starts: IntArray, ends: IntArray, words: Sequence[bytes]
+) -> BoolArray | None:
+    """Which matches have none of `words` beside them in their lines; None if all are so.
+
+    Without its digits, what surrounds them is the same a thousand times.
+    """
+    lines = zip(matches, starts.tolist(), ends.tolist(), strict=True)
+    if matches and FREE in matches[0].re.groupindex:
+        parts = [
+            b"%b\0 %b \0%b" % (data[start : m.start()], m[FREE], data[m.end() : end])
+            for m, start, end in lines
+        ]
+    else:
+        parts = [data[start : m.start()] + b"\0" + data[m.end() : end] for m, start, end in lines]
+    text = b"\n".join(parts)
+    if b"\x1b" in text:
+        text = _ESCAPES_IN_BYTES.sub(b"", text)
+    around = text.translate(None, b"0123456789.").split(b"\n")
+    kinds = set(around)
+    text = b"\n".join(kinds)
+    if not _TOUCHES.search(text) and not any(word in text for word in words):
+        return None
+    odd = {kind for kind in kinds if _TOUCHES.search(kind) or any(word in kind for word in words)}
+    return np.array([one not in odd for one in around], dtype=np.bool_)
 
 
 def _in_several(where: Sequence[IntArray]) -> IntArray:

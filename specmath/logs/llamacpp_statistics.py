@@ -33,10 +33,11 @@ _TIMES = re.compile(
 _TIME = re.compile(r"dur =\s{0,20}(\d{1,12}(?:\.\d{1,6})?) ms")
 _MS = r" {0,20}(\d{1,12}(?:\.\d{1,6})?)"
 # A line as printed since 2026: type, drafts, drafted, accepted, mean, rates, three times.
+# Counts of ten digits: a piece of them adds up exactly.
 COMMON = re.compile(
-    r"statistics {1,40}([A-Za-z0-9_\-+]{1,40}): #calls\(b,g,a\) =[\d ]{1,60}, "
-    r"#gen drafts = {0,20}(\d{1,15}), #acc drafts = {0,20}\d{1,15}, "
-    r"#gen tokens = {0,20}(\d{1,15}), #acc tokens = {0,20}(\d{1,15})"
+    r"statistics {1,40}(?P<free>[A-Za-z0-9_\-+]{1,40}): #calls\(b,g,a\) =[\d ]{1,60}, "
+    r"#gen drafts = {0,20}(\d{1,10}), #acc drafts = {0,20}\d{1,15}, "
+    r"#gen tokens = {0,20}(\d{1,10}), #acc tokens = {0,20}(\d{1,10})"
     rf"(?:, #mean acc len = {{0,20}}(\d{{1,6}}\.\d{{1,6}}), #acc rate/pos = \(({RATE_LIST})\))?"
     rf", dur\(b,g,a\) ={_MS},{_MS},{_MS} ms[ \r]{{0,4}}(?=\n|\Z)".encode()
 )

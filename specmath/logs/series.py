@@ -17,6 +17,7 @@ __all__ = ["Series", "window_rows"]
 
 MOST_WINDOWS = 4096
 WAITING = 512
+Row = tuple[float, ...]
 WEIGHT, STEPS, DRAFTED, ACCEPTED, TOKENS, POSITIONS, SURVIVAL = range(7)
 
 
@@ -29,11 +30,15 @@ class Series:
         self._when: list[str | None] = []
         self._span = 1  # how many windows as printed make one row
         self._filled = 0  # how many of them the last row holds; 0: it is complete
-        self._waiting: list[Window] = []
+        self._waiting: list[tuple[int, str | None, Row]] = []
 
     def add(self, window: Window) -> None:
         """Append `window`."""
-        self._waiting.append(window)
+        self.put(window.line, window.when, _row(window))
+
+    def put(self, line: int, when: str | None, row: Row) -> None:
+        """Append a window as a row: weight, steps, …, tokens per step, γ, survival (γ rates)."""
+        self._waiting.append((line, when, row))
         if len(self._waiting) >= WAITING:
             self._take()
 
@@ -41,8 +46,9 @@ class Series:
         """Rows of the windows that were added one by one."""
         waiting, self._waiting = self._waiting, []
         if waiting:
-            lines = [window.line for window in waiting]
-            self._append(_rows(waiting), lines, lambda i: waiting[i].when)
+            lines = [line for line, _, _ in waiting]
+            rows = _rows([row for _, _, row in waiting])
+            self._append(rows, lines, lambda i: waiting[i][1])
 
     def extend(
         self, rows: FloatArray, lines: Sequence[int], when: Callable[[int], str | None]
@@ -110,17 +116,16 @@ def window_rows(
     return rows
 
 
-def _rows(windows: Sequence[Window]) -> FloatArray:
-    width = SURVIVAL + max(len(window.survival or ()) for window in windows)
-    rows = np.full((len(windows), width), np.nan)
-    for row, w in zip(rows, windows, strict=True):
-        survival = w.survival or ()
-        told = (w.steps, w.drafted, w.accepted, w.tokens_per_step)
-        row[:SURVIVAL] = (
-            w.weight, *(np.nan if value is None else value for value in told), len(survival),
-        )  # fmt: skip
-        row[SURVIVAL : SURVIVAL + len(survival)] = survival
-    return rows
+def _row(window: Window) -> Row:
+    survival = window.survival or ()
+    told = (window.steps, window.drafted, window.accepted, window.tokens_per_step)
+    known = (math.nan if value is None else value for value in told)
+    return window.weight, *known, len(survival), *survival
+
+
+def _rows(rows: Sequence[Row]) -> FloatArray:
+    width = max(map(len, rows))
+    return np.array([row + (math.nan,) * (width - len(row)) for row in rows], dtype=np.float64)
 
 
 def _window(line: int, when: str | None, row: list[float]) -> Window:

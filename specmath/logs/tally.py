@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -47,7 +48,7 @@ class Tally:
     """Sums of one kind of reading: steps, drafted, accepted, accepted at each position."""
 
     def __init__(self) -> None:
-        self.steps = 0.0
+        self._whole_steps, self._parts_of_steps = 0, 0.0
         self.drafted = 0
         self.accepted = 0
         self.at_position: list[float] = []
@@ -64,18 +65,16 @@ class Tally:
         when: str | None = None,
     ) -> None:
         """Add one window; `survival` holds rates over its `steps`."""
-        self.steps += steps
+        self._add_steps(steps)
         self.drafted += drafted
         self.accepted += accepted
         missing = len(survival) - len(self.at_position)
         self.at_position += [0.0] * max(missing, 0)
         for position, rate in enumerate(survival):
             self.at_position[position] += rate * steps
-        tokens = 1.0 + accepted / steps if steps > 0 else None
-        whole = round(steps)
-        self.series.add(
-            Window(line, when, whole, drafted, accepted, tokens, tuple(survival) or None, steps)
-        )
+        tokens = 1.0 + accepted / steps if steps > 0 else math.nan
+        row = (steps, round(steps), drafted, accepted, tokens, len(survival), *survival)
+        self.series.put(line, when, row)
 
     def extend(
         self,
@@ -87,8 +86,11 @@ class Tally:
         accepted: FloatArray,
         survival: FloatArray | None = None,
     ) -> None:
-        """Add windows, all with steps > 0, as columns of one length [n]; `survival` [n, γ]."""
-        self.steps += float(steps.sum())
+        """Add windows, all with steps > 0, as columns of one length [n]; `survival` [n, γ].
+
+        Whole numbers are to add up to less than 2^53: their sums are then exact.
+        """
+        self._add_steps(float(steps.sum()))
         self.drafted += int(drafted.sum())
         self.accepted += int(accepted.sum())
         if survival is not None:
@@ -101,6 +103,17 @@ class Tally:
             tokens_per_step=1.0 + accepted / steps, survival=survival,
         )  # fmt: skip
         self.series.extend(rows, lines, when)
+
+    def _add_steps(self, steps: float) -> None:
+        # Whole steps add up as whole numbers: the same in any order, however many.
+        whole = int(steps)
+        self._whole_steps += whole
+        self._parts_of_steps += steps - whole
+
+    @property
+    def steps(self) -> float:
+        """Steps of all windows."""
+        return self._whole_steps + self._parts_of_steps
 
     @property
     def survival(self) -> tuple[float, ...] | None:

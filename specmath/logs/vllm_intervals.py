@@ -26,10 +26,11 @@ COMMON = re.compile(
     rf"SpecDecoding metrics: (?:Draft acceptance rate: ({NUMBER})%, )?"
     rf"Mean acceptance length: ({NUMBER}), "
     rf"(?:Accepted throughput: {NUMBER} tokens/s, Drafted throughput: ({NUMBER}) tokens/s, )?"
-    r"Accepted: (\d{1,15}) tokens, Drafted: (\d{1,15}) tokens, "
+    r"Accepted: (\d{1,10}) tokens, Drafted: (\d{1,10}) tokens, "
     rf"Per-position acceptance rate: ({RATE_LIST})"
-    rf"(?:,? ?Avg Draft acceptance rate: ({NUMBER})%)?".encode()
+    rf"(?:,? ?Avg Draft acceptance rate: ({NUMBER})%)?[ \r]{{0,4}}(?=\n|\Z)".encode()
 )
+"""Counts of ten digits: a piece of them adds up exactly."""
 PLAIN_FORM = "v1 log (2025-04, mean length without the bonus token)"
 MIDDLE_FORM = "v1 log (2025-05 to 2025-09)"
 CURRENT_FORM = "v1 log (2025-09 on)"

@@ -294,4 +294,5 @@ ENGINE = Engine(
     (b"eval time =", b"draft acceptance", b"acc per pos", b"statistics "),
     LlamaLog,
     (COMMON, _COMMON),
+    (b"statistics", b"| task", b"mean len", b"mean acceptance length", b"acceptance rate per"),
 )

@@ -22,7 +22,7 @@ class Mlx(Parser):
     def __init__(self, gamma: int | None, notes: Notes) -> None:
         super().__init__(gamma, notes)
         self._runs: dict[int, int] = {}
-        self._run = self._tokens = self._streams = 0
+        self._run = self._tokens = 0
         self._number: int | None = None
         self._kinds: dict[str, RequestSum] = {}
         self._plain = 0

@@ -34,7 +34,7 @@ _SETTING = re.compile(
     r"speculative_(eagle_topk|num_steps|num_draft_tokens)['\"]?\s?[=:]\s?(\d{1,4})\b"
 )
 _COMMON = re.compile(
-    rf"Decode batch[.,] #running-req: (\d{{1,9}}), [^\n]{{1,200}}?accept len: {_NUM}, "
+    rf"Decode batch[.,] #running-req: (\d{{1,9}}), (?P<free>[^\n]{{1,200}}?)accept len: {_NUM}, "
     rf"accept rate: {_NUM},".encode()
 )
 HALF = 0.005 + 1e-9
@@ -110,7 +110,7 @@ class SglangLog(Parser):
         if not self._segments:
             self.line(rows.text(0), rows.place(0))
             rows = rows.split(rows.lines[0] + 1)[1]
-        weight, length, rate = map(rows.column, (1, 2, 3))
+        weight, length, rate = map(rows.column, (1, 3, 4))
         segment = self._continued(length, rate)
         if segment is None:
             for index in range(len(rows)):
@@ -243,9 +243,21 @@ class SglangLog(Parser):
         return replace(main, alternatives=readings).warned(text)
 
     def without(self) -> str | None:
-        return (
-            f"{self._plain} SGLang 'Decode batch' lines without accept len" if self._plain else None
-        )
+        if self._segments:
+            lines = sum(segment.lines for segment in self._segments)
+            return (
+                f"an SGLang log in which no step with requests was logged (#running-req: 0 in all "
+                f"{lines} lines with an accept len)"
+            )
+        if self._plain:
+            return f"{self._plain} SGLang 'Decode batch' lines without accept len"
+        return None
 
 
-ENGINE = Engine("sglang", (b"Decode batch", b"speculative_"), SglangLog, (_COMMON,))
+ENGINE = Engine(
+    "sglang",
+    (b"Decode batch", b"speculative_"),
+    SglangLog,
+    (_COMMON,),
+    (b"accept len", b"accept rate", b"#running-req"),
+)
