@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from specmath.logs import Reading, lanes, read, source
+from specmath.logs import LogError, Reading, lanes, read, source
+from specmath.logs.engines import ENGINES
 from specmath.logs.lanes import FEWEST
 
 COLOUR, RESET = "\x1b[32m", "\x1b[0m"
@@ -243,3 +244,145 @@ def test_a_line_that_two_shapes_want_stays_a_line() -> None:
     both += vllm(random.Random(5), 1)
     lines = [both, *(sglang(random.Random(i), 60) for i in range(2 * FEWEST))]
     assert told(read("\n".join(lines))) == told(read(singly(lines)))
+
+
+# ── more than one thing on a line ────────────────────────────────────────────────────────────
+
+INTERVAL = (
+    "INFO 09-14 10:00:00 [metrics.py:100] SpecDecoding metrics: Mean acceptance length: 2.50, "
+    "Accepted throughput: 60.00 tokens/s, Drafted throughput: 120.00 tokens/s, Accepted: 600 "
+    "tokens, Drafted: 1200 tokens, Per-position acceptance rate: 0.700, 0.500, 0.300, Avg Draft "
+    "acceptance rate: 50.0%"
+)
+THROUGHPUT = (
+    "INFO 09-14 10:00:00 [loggers.py:257] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg "
+    "generation throughput: 100.0 tokens/s, Running: 8 reqs"
+)
+DECODE = (
+    "[2026-05-04 10:00:00 TP0] Decode batch, #running-req: 8, #token: 4388, token usage: 0.03, "
+    "accept len: 2.50, accept rate: 0.50, cuda graph: True, #queue-req: 0, "
+)
+SLOT = "0.01.204.190 I slot print_timing: id  1 | task 7 | "
+PROMPT = f"{SLOT}prompt eval time =     100.00 ms /    39 tokens"
+EVAL = f"{SLOT}       eval time =    1000.00 ms /   120 tokens"
+DRAFT = (
+    f"{SLOT}draft acceptance = 0.50000 (   80 accepted /   160 generated), mean acceptance length "
+    "=  3.00, acceptance rate per position = (0.800, 0.600, 0.400, 0.200)"
+)
+TOTALS = (
+    "0.02.204.190 I statistics     draft-eagle3: #calls(b,g,a) = 1 40 40, #gen drafts =     40, "
+    "#acc drafts =    32, #gen tokens =    160, #acc tokens =    80, #mean acc len = 3.00, #acc "
+    "rate/pos = (0.800, 0.600, 0.400, 0.200), dur(b,g,a) = 0.009, 20.318, 0.171 ms"
+)
+HUGE = INTERVAL.replace("600 t", "600000000000123 t").replace("1200 t", "999999999999999 t")
+PLAIN: dict[str, tuple[str, ...]] = {
+    "vllm": (INTERVAL, THROUGHPUT),
+    "sglang": (DECODE,),
+    "llama.cpp": (EVAL, DRAFT, TOTALS),
+}
+ODD = {
+    "prompt-eval, then a draft": ("llama.cpp", PROMPT + DRAFT),
+    "prompt-eval, then eval": ("llama.cpp", PROMPT + EVAL),
+    "statistics before eval": ("llama.cpp", "statistics of it " + EVAL),
+    "statistics before a draft": ("llama.cpp", "statistics of it " + DRAFT),
+    "statistics and a tab": ("llama.cpp", "statistics\tngram: #gen " + TOTALS),
+    "another slot before": ("llama.cpp", "id 3 | task 9 | " + EVAL),
+    "another mean before": ("llama.cpp", "mean len = 2.00 " + DRAFT),
+    "other rates before": ("llama.cpp", "acc per pos = (0.900, 0.100) " + DRAFT),
+    "metrics cut off, then a throughput": ("vllm", INTERVAL[:150] + THROUGHPUT),
+    "throughput, then metrics": ("vllm", THROUGHPUT + INTERVAL),
+    "metrics twice": ("vllm", INTERVAL + INTERVAL),
+    "an average of nan": ("vllm", INTERVAL.replace("50.0%", "nan%")),
+    "digits that are no ASCII": ("vllm", INTERVAL[: INTERVAL.index(", Avg Draft")] + "\u0665"),
+    "a setting in the line": ("sglang", DECODE + "speculative_eagle_topk=4"),
+    "a setting within it": ("sglang", DECODE.replace("#token", "speculative_eagle_topk=4, #token")),
+    "other requests before": ("sglang", "#running-req: 99 " + DECODE),
+    "another length before": ("sglang", "accept len: 3.00 " + DECODE),
+    "another rate before": ("sglang", "accept rate: 0.60, " + DECODE),
+    "a setting under colours": ("sglang", "speculative_\x1b[1meagle_topk=4 " + DECODE),
+    "vLLM's, then SGLang's": ("vllm", INTERVAL + " " + DECODE),
+    "SGLang's, then vLLM's": ("sglang", DECODE + INTERVAL),
+    "llama.cpp's, then vLLM's": ("llama.cpp", EVAL + " " + INTERVAL),
+    "vLLM's, then llama.cpp's": ("vllm", THROUGHPUT + " " + DRAFT),
+    "a metric of another engine": ("vllm", "vllm:spec_decode_num_drafts 5 " + INTERVAL),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_a_line_with_a_second_mark_stays_a_line(case: str) -> None:
+    engine, odd = ODD[case]
+    lines = [*PLAIN[engine] * 2 * FEWEST, odd, *PLAIN[engine] * 2 * FEWEST]
+    assert outcome("\n".join(lines)) == outcome(singly(lines))
+
+
+def test_counts_above_what_a_float_holds_add_up_exactly() -> None:
+    lines = [HUGE] * 30
+    (reading,) = read("\n".join(lines))
+    assert reading.drafted == 30 * 999_999_999_999_999
+    assert reading.accepted == 30 * 600_000_000_000_123
+    mixed = [line for pair in zip(lines, [INTERVAL] * 30, strict=True) for line in pair]
+    assert outcome("\n".join(mixed)) == outcome(singly(mixed))
+
+
+def test_a_shape_holds_marks_of_its_own_engine_only() -> None:
+    """So what a common line holds besides is beside the shape."""
+    seen = 0
+    for line in (INTERVAL, THROUGHPUT, DECODE, PROMPT, EVAL, DRAFT, TOTALS):
+        for engine in ENGINES:
+            for found in (shape.search(line.encode()) for shape in engine.shapes):
+                if found is not None:
+                    seen += 1
+                    others = [mark for one in ENGINES if one is not engine for mark in one.marks]
+                    assert not [mark for mark in others if mark in found[0]], line
+    assert seen == 7
+
+
+SPRINKLED = (
+    *(word.decode() for engine in ENGINES for word in (*engine.marks, *engine.looks)),
+    "#running-req: 99", "accept len: 3.00,", "accept rate: 0.10,", "speculative_eagle_topk=4",
+    "num_spec_tokens=2", "id 2 | task 5 |", "mean len = 2.00", "acc per pos = (0.900, 0.100)",
+    "synthetic rejection_sample", "SpecDecoding metrics: ", "Decode batch, ", "Decode batch",
+    "eval time = 5 ms / 7 tokens", "statistics\tx: ", "\u0665", "nan", "\x1b[1m", "\x1b[", "\r",
+)  # fmt: skip
+
+
+def test_lines_glued_cut_and_sprinkled_are_the_same_either_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Newlines lost, lines cut short, marks where none belong."""
+    taken = counted(monkeypatch)
+    for seed in range(45):
+        rng = random.Random(seed)
+        kinds: list[Lines] = [vllm, sglang, llamacpp()]
+        if seed % 2:
+            kinds = [rng.choice(kinds)]
+        lines = [rng.choice(kinds)(rng, i) for i in range(70)]
+        for _ in range(rng.randint(1, 12)):
+            spoil(rng, lines)
+        found, truth = outcome("\n".join(lines)), outcome(singly(lines))
+        assert found == truth, (seed, lines)
+    assert sum(taken) > 500
+
+
+def spoil(rng: random.Random, lines: list[str]) -> None:
+    """Glue, cut or sprinkle one of the lines."""
+    index = rng.randrange(len(lines) - 1)
+    line = lines[index]
+    at = rng.randrange(len(line) + 1)
+    which = rng.randrange(4)
+    if which == 0:
+        lines[index : index + 2] = [line + rng.choice(("", " ")) + lines[index + 1]]
+    elif which == 1:
+        lines[index : index + 2] = [line[:at] + lines[index + 1]]
+    elif which == 2:
+        lines[index] = line[:at]
+    else:
+        lines[index] = line[:at] + rng.choice(SPRINKLED) + line[at:]
+
+
+def outcome(text: str) -> object:
+    """What reading tells, or why it refuses."""
+    try:
+        return told(read(text))
+    except LogError as error:
+        return str(error)
