@@ -166,10 +166,6 @@ class ReplayAcceptance(Acceptance):
         rates = self.lengths.sum() / self.steps(gammas).mean.sum(axis=0)
         return float(rates[0]) if gammas.ndim == 0 else np.asarray(rates.reshape(gammas.shape))
 
-    def each_tokens_per_step(self, gamma: ArrayLike) -> FloatArray:
-        """Expected-steps τ of each text: lengths / expected steps, shape (texts, γs)."""
-        return np.asarray(self.lengths[:, None] / self.steps(gamma).mean)
-
     def steps_pmf(self, gamma: int, text: int = 0) -> FloatArray:
         """P(text `text` takes m target steps) at index m, shape (tokens+1,); sums to 1."""
         gamma = min(int(self._checked(gamma, scalar=True)), self._cap)

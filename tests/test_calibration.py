@@ -118,8 +118,11 @@ def naive(row):
     """max(bytes / bandwidth, FLOPs / peak) of the whole step, all experts read: no coefficient."""
     o, gpu = row.operators, hardware.find(row.gpu)
     size = o.model.weight_bytes(o.weights_in) - 2.0 * o.model.embedding_parameters
-    size += o.batch * float(o.model.kv_bytes_read(o.context_tokens, "bf16"))
-    flops = o.tokens * (o.model.flops_per_token + float(o.model.attention_flops(o.context_tokens)))
+    layers = [(group.count, group.attention) for group in o.model.layers]
+    read = sum(count * float(a.kv_elements_read(o.context_tokens)) for count, a in layers)
+    attention = sum(count * float(a.context_flops(o.context_tokens)) for count, a in layers)
+    size += o.batch * (2.0 * read + o.model.state_bytes())
+    flops = o.tokens * (o.model.flops_per_token + attention)
     return max(size / gpu.bandwidth, flops / gpu.peak(o.weights_in)) / o.tensor_parallel
 
 

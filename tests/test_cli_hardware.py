@@ -150,11 +150,11 @@ def test_the_schedule_alone_is_json_to_paste(capsys: Capture) -> None:
     found = json.loads(run(capsys, "batch", *PAIR, "--schedule"))
     ranges = found["num_speculative_tokens_per_batch_size"]
     study, following = load_study(SCENARIO), 1
-    for name, gamma in ranges.items():
+    for (name, gamma), part in zip(ranges.items(), study.schedule.ranges, strict=True):
         low, high = map(int, name.split("-"))
         assert low == following
         following = high + 1
-        assert study.schedule.gamma_at(low) == study.schedule.gamma_at(high) == gamma
+        assert (low, high, gamma) == (part.low, part.high, part.gamma)
     assert following == 257
     assert found["num_speculative_tokens"] == max(ranges.values())
 

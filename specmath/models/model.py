@@ -78,19 +78,6 @@ class Model:
         return self.parameters - sum(g.parameters(self.hidden) for g in self.layers) + layers
 
     @property
-    def mtp_parameters(self) -> int:
-        """Parameters of one multi-token-prediction module; 0 where the model has none.
-
-        As in DeepSeek-V3 (arXiv 2412.19437, section 2.2): a layer like the model's last kind, a
-        projection of two hidden states to one, three norms. Embedding and head are the model's.
-        """
-        if not self.mtp_layers:
-            return 0
-        layer = self.layers[-1]
-        one = layer.parameters(self.hidden) // layer.count
-        return one + 2 * self.hidden**2 + 3 * self.hidden
-
-    @property
     def is_moe(self) -> bool:
         return any(group.mlp.experts for group in self.layers)
 
@@ -149,26 +136,11 @@ class Model:
             total = total + group.count * group.attention.kv_elements(context)
         return total * each + self.state_bytes()
 
-    def kv_bytes_read(self, context: ArrayLike, dtype: str | None = None) -> FloatArray:
-        """Bytes one query reads: `kv_bytes`, but for layers where an indexer picks the tokens."""
-        each = dtype_bytes(dtype or self.kv_dtype, "kv_dtype")
-        total = np.zeros_like(real("context", context, 0))
-        for group in self.layers:
-            total = total + group.count * group.attention.kv_elements_read(context)
-        return total * each + self.state_bytes()
-
     @property
     def flops_per_token(self) -> float:
         """2 x the matrix parameters a token is multiplied by, output head included.
 
-        Attention over the context is not in it: see `attention_flops`.
+        Attention over the context is not in it: see `Attention.context_flops`.
         """
         layers = sum(group.active_matmul_parameters(self.hidden) for group in self.layers)
         return 2.0 * (layers + self.head_parameters)
-
-    def attention_flops(self, context: ArrayLike) -> FloatArray:
-        """FLOPs of one query token's attention over `context` cached tokens, all layers."""
-        total = np.zeros_like(real("context", context, 0))
-        for group in self.layers:
-            total = total + group.count * group.attention.context_flops(context)
-        return total

@@ -69,11 +69,6 @@ class Schedule:
         if not self.ranges:
             raise InputError("ranges must hold at least one range, got none")
 
-    def gamma_at(self, batch: int) -> int:
-        """γ for a batch size ≥ 1; the last one beyond the ranges, as vLLM takes it."""
-        size = int(whole("batch", batch, 1))
-        return next((p.gamma for p in self.ranges if size <= p.high), self.ranges[-1].gamma)
-
     @property
     def max_gamma(self) -> int:
         """What `num_speculative_tokens` must be: the largest γ of the schedule."""

@@ -84,6 +84,17 @@ def test_log_without_speculation():
         read("[2026-05-04 10:00:01] Decode batch, #running-req: 1, gen throughput (token/s): 88.0")
 
 
+@pytest.mark.parametrize("lines", [3, 40])
+def test_an_idle_server_is_sglangs(lines):
+    """No request ran in any line: nothing to weigh, but the format is known."""
+    line = (
+        "[2026-05-04 10:00:00 TP0] Decode batch, #running-req: 0, #token: 0, token usage: 0.00, "
+        "accept len: 1.00, accept rate: 0.00, cuda graph: True, #queue-req: 0, "
+    )
+    with pytest.raises(LogError, match=f"SGLang.*no step with requests.*in all {lines} lines"):
+        read("\n".join([line] * lines))
+
+
 def test_meta_info_of_every_shape(sample):
     readings = {one.format: one for one in read(sample("sglang_meta_info.json"))}
     assert len(readings) == 4
