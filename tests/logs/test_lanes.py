@@ -335,6 +335,8 @@ def test_a_shape_holds_marks_of_its_own_engine_only() -> None:
                     others = [mark for one in ENGINES if one is not engine for mark in one.marks]
                     assert not [mark for mark in others if mark in found[0]], line
     assert seen == 7
+    words = [word for engine in ENGINES for word in (*engine.marks, *engine.looks)]
+    assert not [word for word in words if set(word) & set(b"0123456789.\n")]  # what is left out
 
 
 SPRINKLED = (
