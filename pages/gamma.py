@@ -51,8 +51,9 @@ st.subheader("Where arithmetic outgrows speed", anchor=False)
 crossover = crossover_table(found)
 furniture.plain_table(crossover)
 st.caption(
-    "The crossover never decides: it marks the first γ at which arithmetic per token grows at "
-    "least as much as speed. Compute-bound, every γ ≥ 1 costs more."
+    "Memory-bound, at your c and ĉ (Theorems 3.8 and 3.11). The crossover never decides: it marks "
+    "the first γ at which arithmetic per token grows at least as much as speed. Compute-bound, "
+    "every γ ≥ 1 costs more."
 )
 furniture.downloads(crossover)
 

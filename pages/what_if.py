@@ -21,7 +21,7 @@ best, crossing = found.best_gamma, found.crossover_gamma
 outgrows = (
     f"From γ={crossing} on, arithmetic per token grows more than speed."
     if crossing
-    else "Arithmetic does not outgrow speed up to γ=10,000."
+    else f"Arithmetic does not outgrow speed up to γ={found.halves.cost.reach:,}."
 )
 left, right = st.columns([9, 10], gap="medium")
 with left:

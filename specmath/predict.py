@@ -20,17 +20,20 @@ from specmath.halves import (
     spread_of,
     step_cost_of,
 )
-from specmath.prediction import Curve, Estimate, Prediction
+from specmath.prediction import NO_ERROR_BAR, PLANNED, Curve, Estimate, Prediction
 from specmath.scenario import Scenario
 from specmath.scenario.forms import MEASURED_AT
 from specmath.serving.of_scenario import off_by, served_notes, served_of
-from specmath.stepcost import SEARCH_LIMIT, LinearStepCost
+from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, StepCost
 from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
 
 ROUNDING = 1e-12
 """Where α = c a speedup is 1 but for rounding, and that is not faster."""
+
+BEYOND_COMPUTE_BOUND = 1.5
+"""A pass of n tokens that costs more than this times n plain steps is not a cost in plain steps."""
 
 NEAR_BEST = 1.02
 """The smallest γ within 2% of the best is recommended: it costs the least arithmetic."""
@@ -109,7 +112,7 @@ def _estimate(
 ) -> Estimate:
     value = float(values[s.gamma])
     if low is None or high is None:
-        return Estimate(value)
+        return Estimate(value, basis=PLANNED if s.acceptance_form == "workload" else NO_ERROR_BAR)
     return Estimate(value, float(low[s.gamma]), float(high[s.gamma]), ", ".join(spread_of(s)))
 
 
@@ -124,8 +127,7 @@ def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
 def _optimal(halves: Halves) -> int:
     """argmax of τ/s over γ up to 10,000 or where the cost ends, smallest on ties."""
     acceptance, cost = halves.acceptance, halves.cost
-    theorem = isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0
-    if theorem and isinstance(acceptance, IidAcceptance):
+    if _is_theorem(cost) and isinstance(acceptance, IidAcceptance):
         alpha = acceptance.alpha
         # No finite optimum: every further token helps, if ever less.
         endless = (cost.c == 0 < alpha) or (alpha == 1 > cost.c)
@@ -133,14 +135,18 @@ def _optimal(halves: Halves) -> int:
     return int(np.argmax(halves.speedup(np.arange(cost.reach + 1))))
 
 
+def _is_theorem(cost: StepCost) -> bool:
+    """Whether τ/s is Theorem 3.8, whose closed forms then hold."""
+    return isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0
+
+
 def _crossover(halves: Halves) -> int:
-    """First γ ≥ 1 with operations increase ≥ the memory-bound walltime improvement; 0 if none."""
+    """First γ ≥ 1 with operations increase ≥ walltime improvement; 0 if none up to the reach."""
     acceptance, cost = halves.acceptance, halves.cost
-    if isinstance(acceptance, IidAcceptance):
+    if _is_theorem(cost) and isinstance(acceptance, IidAcceptance):
         return int(crossover_gamma(acceptance.alpha, cost.c, cost.c_hat))
-    gammas = np.arange(1, SEARCH_LIMIT + 1)
-    walltime = np.asarray(acceptance.tokens_per_step(gammas)) / (1.0 + gammas * cost.c)
-    crossed = np.flatnonzero(halves.operations(gammas) >= walltime)
+    gammas = np.arange(1, cost.reach + 1)
+    crossed = np.flatnonzero(halves.operations(gammas) >= halves.speedup(gammas))
     return int(gammas[crossed[0]]) if crossed.size else 0
 
 
@@ -188,6 +194,13 @@ def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
     if s.verify_form == "curve" and halves.cost.reach < s.max_gamma:
         notes.append(
             f"Verification was measured up to γ={halves.cost.reach}: no larger γ is considered."
+        )
+    beyond = [n for n, v in enumerate(s.verify_costs, 2) if v > n * BEYOND_COMPUTE_BOUND]
+    if beyond:
+        n = beyond[0]
+        notes.append(
+            f"Verifying {n} tokens is given as {s.verify_costs[n - 2]:g} plain steps, more than "
+            f"{n} steps of one token each: give each time divided by that of a plain step."
         )
     if s.draft_form == "hardware":
         notes += served_notes(served_of(s), s.gamma)

@@ -13,7 +13,7 @@ from specmath.halves import Halves
 from specmath.scenario import SPECS, Scenario
 from specmath.serving.of_scenario import off_by
 
-__all__ = ["NO_ERROR_BAR", "Curve", "Estimate", "Prediction"]
+__all__ = ["NO_ERROR_BAR", "PLANNED", "Curve", "Estimate", "Prediction"]
 
 _ASSUMABLE: dict[bool, tuple[str, ...]] = {
     False: ("sigma", "overhead", "c_hat", "batch", "tensor_parallel", "usd_per_hour"),
@@ -22,6 +22,7 @@ _ASSUMABLE: dict[bool, tuple[str, ...]] = {
 """Fields whose default is an assumption, without and with the step-time model."""
 
 NO_ERROR_BAR = "no error bar yet"
+PLANNED = "no error bar: α is a planning value, not measured"
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Prediction:
 
     `alpha` is that of the steps with a draft. `best_gamma` is the fastest γ up to the scenario's
     `max_gamma`; `recommended_gamma` the smallest within 2% of it, 0 only where no γ ≥ 1 is faster
-    than plain decoding; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000, the former
-    no further than the step cost is known. `plain_error` is |computed / true − 1| taken for the
+    than plain decoding; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000, but no
+    further than the step cost is known. `plain_error` is |computed / true − 1| taken for the
     plain step, 0 where it was given: `tpot` and `usd` carry it, ratios to plain decoding do not.
     """
 

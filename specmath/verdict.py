@@ -13,8 +13,9 @@ from specmath.candidates import Outcome
 from specmath.checks import FloatArray
 from specmath.halves import Halves, ends, unknowns
 from specmath.predict import ROUNDING, Prediction, near_best
+from specmath.scenario import Scenario
 from specmath.serving.schedule import breakeven_alpha_of
-from specmath.wording import change, faster, ratio, significant, usd
+from specmath.wording import change, changed, faster, interval, ratio, significant, usd
 
 __all__ = [
     "MEASURE_COMMANDS",
@@ -133,9 +134,24 @@ def _measure_first(
         "measure", s.gamma, p.speedup.value,
         "Measure first: the answer depends on what you do not know.",
         reason,
-        "Read acceptance off a running server, or time both models, and give what you find.",
+        _what_to_measure(s),
         tuple(MEASURE_COMMANDS.items()),
     )  # fmt: skip
+
+
+def _what_to_measure(s: Scenario) -> str:
+    """The unknowns that a measurement ends, in words."""
+    ways = []
+    if s.acceptance_form == "range":
+        ways.append("read acceptance off a running server")
+    if s.draft_form == "range":
+        ways.append("time the draft and the target")
+    if s.sigma is None or s.draft_form == "hardware":
+        ways.append("time a pass over γ+1 tokens beside a plain step at your batch")
+    if s.c_hat is None:
+        ways.append("count the parameters of both models")
+    said = ", and ".join(ways)
+    return f"{said[0].upper()}{said[1:]}; give what you find."
 
 
 def _at(decision: Decision) -> str:
@@ -299,7 +315,8 @@ def cost_sentence(prediction: Prediction) -> str:
     compute = f"Compute-bound, the same γ={p.scenario.gamma} costs {work} a token."
     if p.usd is None:
         return f"Dollars are unknown until the target's time and the GPU price are given. {compute}"
+    plain = p.of_plain(p.usd_plain or 0.0)
     return (
-        f"At γ={p.scenario.gamma} a million tokens costs {usd(p.usd.value)} instead of "
-        f"{usd(p.usd_plain)} ({change(p.usd.value, p.usd_plain)}). {compute}"
+        f"At γ={p.scenario.gamma} a million tokens costs {interval(p.usd, usd)} instead of "
+        f"{interval(plain, usd)} ({changed(p.usd.value, p.usd_plain, p.speedup)}). {compute}"
     )

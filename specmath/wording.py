@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-__all__ = ["change", "count", "faster", "ms", "ratio", "significant", "usd"]
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specmath.prediction import Estimate
+
+__all__ = [
+    "change",
+    "changed",
+    "count",
+    "faster",
+    "interval",
+    "ms",
+    "ratio",
+    "significant",
+    "usd",
+]
 
 UNKNOWN = "unknown"
 
@@ -63,3 +79,25 @@ def usd(dollars: float | None) -> str:
 def count(number: int, noun: str) -> str:
     """1 token, 4 tokens."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def interval(estimate: Estimate | None, show: Callable[[float | None], str]) -> str:
+    """An estimate as `show` writes numbers: its ends where it has an interval, else its value."""
+    if estimate is None:
+        return UNKNOWN
+    if estimate.low is None or estimate.high is None:
+        return show(estimate.value)
+    return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def changed(value: float | None, before: float | None, speedup: Estimate) -> str:
+    """The change of what is proportional to 1/speedup, over the interval of the speedup.
+
+    An error of the plain step stands in `value` and in `before` and cancels.
+    """
+    if value is None or before is None:
+        return UNKNOWN
+    if speedup.low is None or speedup.high is None:
+        return change(value, before)
+    ends = (change(value * speedup.value / end, before) for end in (speedup.high, speedup.low))
+    return " to ".join(ends)

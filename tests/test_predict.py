@@ -205,7 +205,7 @@ def test_optimum_and_crossover_by_brute_force(said: dict[str, Any], sigma: float
         if tokens / step > best * (1 + 1e-13):
             best, best_gamma = tokens / step, gamma
         operations = (gamma * c_hat + gamma + 1) / tokens
-        if not crossing and operations >= tokens / (gamma * c + 1):
+        if not crossing and operations >= tokens / step:
             crossing = gamma
     assert p.optimal_gamma == best_gamma
     assert p.crossover_gamma == crossing
@@ -234,6 +234,23 @@ def test_a_measured_curve_of_verification_by_brute_force() -> None:
     line = predict(revised(s, {"sigma": 0.6}))
     assert line.scenario.verify_form == "slope"
     assert line.best_gamma < 3 <= p.recommended_gamma
+
+
+def test_the_crossover_is_where_the_drawn_curves_cross() -> None:
+    """α=0.8, c=0.1 on v = 1.05, 1.1, 1.2, 1.5, 1.9, 2.6: at γ=4 3.3616/1.9 = 1.77× against 5/3.3616
+    = 1.49, at γ=5 3.68928/2.4 = 1.54× against 6/3.68928 = 1.63. Memory-bound it would be 10."""
+    p = predict(at(0.8, 4, 0.1, verify_costs=(1.05, 1.1, 1.2, 1.5, 1.9, 2.6)))
+    assert p.crossover_gamma == 5
+    assert p.curve.walltime_improvement[5] == pytest.approx(3.68928 / 2.4)
+    assert p.curve.operations_increase[5] == pytest.approx(6 / 3.68928)
+    assert predict(at(0.8, 4, 0.1)).crossover_gamma == 10
+
+
+def test_a_preset_says_that_it_is_planned_and_times_are_not_costs() -> None:
+    p = predict(Scenario(workload="creative", gamma=4, c=0.1))
+    assert "planning value" in verdict(p).sentence()
+    p = predict(at(0.8, 3, 0.1, verify_costs=(20.0, 21.0, 22.0)))
+    assert any("divided by that of a plain step" in note for note in p.notes)
 
 
 # ── what holds for every scenario ────────────────────────────────────────────────────────────

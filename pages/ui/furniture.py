@@ -10,12 +10,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.state import scenario, touched
-from specmath.predict import Estimate, Prediction
+from specmath.predict import Prediction
 from specmath.sheets.downloads import KINDS, file_bytes
 from specmath.sheets.tables import Cell, Table
 from specmath.sheets.tables import shown as cell_text
 from specmath.verdict import Verdict
-from specmath.wording import change, faster, ms, ratio, usd
+from specmath.wording import change, changed, faster, interval, ms, ratio, usd
 
 NBSP, HYPHEN = "\u00a0", "\u2011"
 """A blank and a hyphen at which no line breaks."""
@@ -87,48 +87,30 @@ def answer(found: Verdict) -> None:
                     st.code(command, language="shell")
 
 
-def _interval(estimate: Estimate | None, show: Any) -> str:
-    if estimate is None:
-        return "unknown"
-    if estimate.low is None:
-        return show(estimate.value)
-    return f"{show(estimate.low)} to {show(estimate.high)}"
-
-
 def _plain(prediction: Prediction, value: float | None, show: Any) -> str:
-    return _interval(None if value is None else prediction.of_plain(value), show)
-
-
-def _changed(value: float | None, before: float | None, speedup: Estimate) -> str:
-    """The change over the interval of the speedup: an error of the plain step cancels."""
-    if value is None or before is None:
-        return "unknown"
-    if speedup.low is None or speedup.high is None:
-        return change(value, before)
-    at = [change(value * speedup.value / end, before) for end in (speedup.high, speedup.low)]
-    return " to ".join(at)
+    return interval(None if value is None else prediction.of_plain(value), show)
 
 
 def numbers(prediction: Prediction) -> None:
     """Plain, speculative and change: time per token, cost, arithmetic."""
     p = prediction
-    speed = faster(p.speedup.value) if p.speedup.low is None else _interval(p.speedup, ratio)
+    speed = faster(p.speedup.value) if p.speedup.low is None else interval(p.speedup, ratio)
     work = p.operations
     ends = (work.value,) if work.low is None or work.high is None else (work.low, work.high)
     more = " to ".join(change(end, 1.0) for end in ends)
     rows = {
         "Time per token": (
             _plain(p, p.tpot_plain, ms),
-            _interval(p.tpot, ms),
-            _changed(p.tpot and p.tpot.value, p.tpot_plain, p.speedup),
+            interval(p.tpot, ms),
+            changed(p.tpot and p.tpot.value, p.tpot_plain, p.speedup),
         ),
         "Cost per 1M tokens": (
             _plain(p, p.usd_plain, usd),
-            _interval(p.usd, usd),
-            _changed(p.usd and p.usd.value, p.usd_plain, p.speedup),
+            interval(p.usd, usd),
+            changed(p.usd and p.usd.value, p.usd_plain, p.speedup),
         ),
-        "Speed": ("1×", _interval(p.speedup, ratio), speed),
-        "Arithmetic per token": ("1×", _interval(work, ratio), more),
+        "Speed": ("1×", interval(p.speedup, ratio), speed),
+        "Arithmetic per token": ("1×", interval(work, ratio), more),
     }
     lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
     # A number and its unit stay on one line.
@@ -149,8 +131,16 @@ def choices_of_gamma(prediction: Prediction) -> None:
         "Smallest within 2% of the best": p.recommended_gamma,
         f"Best up to {top}": p.best_gamma,
     }
-    cells = [(label, f"γ={g}", ratio(float(speeds[g]))) for label, g in chosen.items()]
-    crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else "none to 10,000"
+    low, high = p.curve.low, p.curve.high
+
+    def speed_at(g: int) -> str:
+        if low is None or high is None:
+            return ratio(float(speeds[g]))
+        return f"{ratio(float(low[g]))} to {ratio(float(high[g]))}"
+
+    cells = [(label, f"γ={g}", speed_at(g)) for label, g in chosen.items()]
+    reach = f"none to {p.halves.cost.reach:,}"
+    crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else reach
     cells.append(("Arithmetic outgrows speed from", crossing, ""))
     with st.container(key="choices"):
         for column, (label, value, speed) in zip(st.columns(4), cells, strict=True):

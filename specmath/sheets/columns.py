@@ -90,7 +90,8 @@ COLUMNS: dict[str, Meaning] = {
     "crossover_gamma": Meaning(
         "Crossover γ",
         "tokens",
-        "First γ ≥ 1 with operations increase ≥ walltime improvement; empty: none to 10,000",
+        "First γ ≥ 1 with operations increase ≥ walltime improvement, memory-bound; empty: none to "
+        "10,000",
         "0",
     ),
     "speedup_before": Meaning("Speedup just before", "×", "Theorem 3.8, one γ below the crossover"),
