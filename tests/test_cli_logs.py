@@ -121,7 +121,10 @@ def vllm_log(rates: list[float]) -> str:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> dict[str, str]:
-    made = {"steady": [0.7] * 40, "fallen": [0.7] * 20 + [0.5] * 20}
+    made = {
+        "steady": [0.7] * 40, "fallen": [0.7] * 20 + [0.5] * 20,
+        "recovered": [0.7] * 10 + [0.5] * 10 + [0.75] * 20,
+    }  # fmt: skip
     for name, rates in made.items():
         (tmp_path / name).write_text(vllm_log(rates))
     return {name: str(tmp_path / name) for name in made}
@@ -140,6 +143,15 @@ def test_drift_exit_codes(logs: dict[str, str]) -> None:
     assert "25.9 ms → 29.3 ms" in fallen.stdout
     assert "The traffic moved" in fallen.stdout
     assert run("logs", "drift", CURRENT, CURRENT).exit_code == 3
+
+
+def test_a_fall_that_has_ended_still_exits_1(logs: dict[str, str]) -> None:
+    ended = run("logs", "drift", logs["steady"], logs["recovered"])
+    assert ended.exit_code == 1
+    assert "Acceptance fell for a while: 1.70 → 1.50" in ended.stdout
+    assert "from 09-14 10:10:10 to 09-14 10:19:10" in ended.stdout
+    assert "It has ended: 1.75 since." in ended.stdout
+    assert "The alarm would first have been raised at 09-14 10:1" in ended.stdout
 
 
 def pages(rates: list[float]) -> str:
@@ -167,7 +179,9 @@ def test_pages_in_one_file_are_windows(tmp_path: Path) -> None:
         (tmp_path / name).write_text(pages(rates))
     fallen = run("logs", "drift", str(tmp_path / "week"), str(tmp_path / "today"))
     assert fallen.exit_code == 1
-    assert "29 baseline and 29 current blocks of 1 window;" in fallen.stdout
+    assert (
+        "29 baseline blocks of about 1 window, 29 current ones that vary no more" in fallen.stdout
+    )
 
 
 def test_single_pages_cannot_tell_but_for_an_assumption() -> None:

@@ -9,7 +9,7 @@ from pages.ui.state import scenario
 from specmath.charts.logs import windows_chart
 from specmath.checks import InputError
 from specmath.logs.drift_answer import CHECK_FIRST, DriftAnswer, drift_answer
-from specmath.logs.drift_report import RULES, alert_rule
+from specmath.logs.drift_report import RULES, alarm_sentence, alert_rule
 from specmath.wording import ms, significant, usd
 
 BOXES = {True: st.error, False: st.success, None: st.warning}
@@ -24,7 +24,8 @@ def show_drift() -> None:
     """Both logs' boxes, and the answer once both can be read."""
     st.caption(
         "Logs of one server from two times, last week's and today's, with the lines it prints now "
-        "and then; or its metrics page, scraped seven times or more, oldest first."
+        "and then; or its metrics page, scraped again and again (better 50 times or more), oldest "
+        "first."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -51,7 +52,9 @@ def _design_effect() -> float | None:
 
 def _show(answer: DriftAnswer) -> None:
     found = answer.found
-    BOXES[found.fallen](verbatim(answer.sentence), icon=ICONS[found.fallen])
+    ended = found.later is not None
+    box, icon = (st.warning, ICONS[True]) if ended else (BOXES[found.fallen], ICONS[found.fallen])
+    box(verbatim(answer.sentence), icon=icon)
     if found.tipping is not None or found.design_effect is not None:
         st.number_input(
             "Design effect, assumed", min_value=1.0, value=None, key="drift_effect",
@@ -82,7 +85,8 @@ def _table(answer: DriftAnswer) -> None:
         rows.append(("per token", ms(cost.seconds_before), ms(cost.seconds_after)))
     if cost is not None and cost.usd_before is not None:
         rows.append(("per million tokens", usd(cost.usd_before), usd(cost.usd_after)))
-    lines = ["| | Before | Since the fall |", "|---|---:|---:|"]
+    then = "Since the fall" if found.later is None else "During the fall"
+    lines = [f"| | Before | {then} |", "|---|---:|---:|"]
     lines += [f"| {name[0].upper()}{name[1:]} | {old} | {new} |" for name, old, new in rows]
     st.markdown(safe("\n".join(lines)))
 
@@ -91,12 +95,10 @@ def _chart(answer: DriftAnswer) -> None:
     found, after = answer.found, answer.after
     if sum(w.tokens_per_step is not None for w in after.windows) < 2:
         return
-    seen = found.detected or f"line {found.detected_line}"
     chart(
         windows_chart(after, answer.before),
         "Tokens per step over time, current",
-        f"Before: {significant(found.before)} {found.measure}. The alarm would first have been "
-        f"raised at {seen}.",
+        f"Before: {significant(found.before)} {found.measure}. {alarm_sentence(found)}",
         height=280,
     )
 

@@ -1,12 +1,19 @@
-"""A log cut into blocks of steps that may be taken as independent, and how sure that is.
+"""A log cut into blocks of windows that may be taken as independent, and how sure that is.
 
 Windows of one server are alike because its traffic is. The integrated autocorrelation time
 
     τ_int = 1 + 2 Σ_k ρ_k        (Sokal 1997, Functional Integration, Sec. 3: summed to 5 τ_int)
 
-is estimated from the baseline; a block is 3 τ_int windows long. What correlation is left between
-blocks is that of an AR(1) series of this τ_int: the mean of many blocks varies 1/(1 − τ_int/2b)
-times as much as independent ones of b windows would, and the spread is widened by its root.
+is estimated from the baseline; a block is 3 τ_int windows long. The mean of a block of windows with
+weights n_t varies by the wander of traffic and by the chance of its N = Σ n_t steps:
+
+    Var = σ² f + ν/N        f = Σ_ij n_i n_j φ^|i−j| / N²,   φ = (τ_int − 1)/(τ_int + 1)
+
+with σ² and ν unknown. So a current block must have f no larger, and N no smaller, than the means
+over the baseline's blocks (of f, and of 1/N): it then varies no more than theirs do on average,
+whatever share of that is wander. A busier log is not judged by fewer windows, nor a quieter one by
+fewer steps. What correlation is left between blocks is that of an AR(1) series of this τ_int: the
+mean of many varies 1/(1 − τ_int/2b) times as much as that of independent ones of b windows.
 """
 
 from __future__ import annotations
@@ -20,12 +27,22 @@ import numpy as np
 from specmath.checks import FloatArray
 from specmath.logs.record import Reading
 
-__all__ = ["Blocks", "Series", "autocorrelation_time", "comparable", "cut"]
+__all__ = ["Blocks", "Plan", "Series", "autocorrelation_time", "comparable", "cut", "plan"]
 
 WIDTH = 3.0
 """Windows of a block, in autocorrelation times."""
 
 MOST_BLOCKS = 64
+FEWEST_EVENTS = 10
+"""Least expected steps of a block with a rejection, and with an acceptance."""
+
+EVEN = 0.5
+"""Least weight of a baseline block, in mean weights of its windows."""
+
+UNEVEN = 1.25
+"""Greatest f of a baseline block, in f of as many even windows: uneven ones need not be more."""
+
+SLACK = 1e-9
 NEGLIGIBLE = 1.2
 FLAT = 1e-12
 
@@ -35,7 +52,9 @@ class Series:
     """One value a window with its weight (steps, or what stands for them), and where it is.
 
     `measure` says what is averaged: "tokens per step", "tokens per step up to γ=3", or
-    "accepted ÷ drafted".
+    "accepted ÷ drafted". `floor` and `ceiling` are its values where all is rejected and all is
+    accepted, `gamma` the drafted tokens of a step in it; None where the draft length is unknown.
+    `tokens` are the tokens per step of each window at the γ that ran, nan where unknown.
     """
 
     measure: str
@@ -43,6 +62,10 @@ class Series:
     weights: FloatArray
     lines: tuple[int, ...]
     times: tuple[str | None, ...]
+    tokens: FloatArray
+    gamma: int | None
+    floor: float
+    ceiling: float | None
 
     @property
     def mean(self) -> float:
@@ -52,11 +75,33 @@ class Series:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Weighted means of consecutive windows of like weight; the first and last of each."""
+    """Weighted means of consecutive windows; the first and last of each, its f and its weight."""
 
     means: FloatArray
     first: tuple[int, ...]
     last: tuple[int, ...]
+    wander: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a log is cut: blocks of at most `wander` (f above) and at least `weight`.
+
+    `windows` is how many of mean weight that is; `scarce` says which steps ("rejected" or
+    "accepted") are so few that they, not the correlation, make the blocks long.
+    """
+
+    tau: float
+    windows: int
+    wander: float
+    weight: float
+    scarce: str = ""
+
+    @property
+    def phi(self) -> float:
+        """Lag-1 correlation of the AR(1) series of this τ_int."""
+        return (self.tau - 1.0) / (self.tau + 1.0)
 
 
 def comparable(before: Reading, after: Reading) -> tuple[Series, Series] | None:
@@ -93,26 +138,36 @@ def _series(reading: Reading, gamma: int) -> Series | None:
         if gamma:
             value = None if w.survival is None else 1.0 + sum(w.survival[:gamma])
         weight = float(w.steps) if w.steps else w.weight
+        own = math.nan if w.tokens_per_step is None else w.tokens_per_step
         if value is not None and weight > 0:
-            rows.append((value, weight, w.line, w.when))
+            rows.append((value, weight, w.line, w.when, own))
     name = "tokens per step" + (f" up to γ={gamma}" if gamma else "")
-    return _made(name, rows)
+    most = gamma or reading.gamma
+    return _made(name, rows, most, 1.0, None if most is None else most + 1.0)
 
 
 def _shares(reading: Reading) -> Series | None:
+    each = math.nan if reading.gamma is None else float(reading.gamma)
     rows = [
-        (w.accepted / w.drafted, float(w.drafted), w.line, w.when)
+        (share, float(w.drafted), w.line, w.when, 1.0 + each * share)
         for w in reading.windows
         if w.drafted and w.accepted is not None
+        for share in [w.accepted / w.drafted]
     ]
-    return _made("accepted ÷ drafted", rows)
+    return _made("accepted ÷ drafted", rows, reading.gamma, 0.0, 1.0)
 
 
-def _made(name: str, rows: Sequence[tuple[float, float, int, str | None]]) -> Series | None:
+def _made(
+    name: str, rows: Sequence[tuple[float, float, int, str | None, float]],
+    gamma: int | None, floor: float, ceiling: float | None,
+) -> Series | None:  # fmt: skip
     if not rows:
         return None
-    values, weights, lines, times = zip(*rows, strict=True)
-    return Series(name, np.array(values), np.array(weights), lines, times)
+    values, weights, lines, times, tokens = zip(*rows, strict=True)
+    return Series(
+        name, np.array(values), np.array(weights), lines, times, np.array(tokens),
+        gamma, floor, ceiling,
+    )  # fmt: skip
 
 
 def autocorrelation_time(values: FloatArray) -> float:
@@ -138,25 +193,70 @@ def autocorrelation_time(values: FloatArray) -> float:
     return total * (1.0 + 0.5 * math.sqrt(2.0 * (2 * lag + 1) / n))
 
 
-def block_windows(series: Series) -> tuple[int, float]:
-    """(windows of a block, τ_int): 3 τ_int, and more where that makes more than 64 blocks."""
+def plan(series: Series) -> Plan:
+    """Blocks of 3 τ_int windows; more where that makes over 64 blocks or leaves events scarce."""
     tau = autocorrelation_time(series.values)
     length = math.ceil(WIDTH * tau) if tau > 1.0 else 1
-    return max(length, math.ceil(series.values.size / MOST_BLOCKS)), tau
+    length = max(length, math.ceil(series.values.size / MOST_BLOCKS))
+    mean_weight = float(np.mean(series.weights))
+    needed, scarce = _scarce(series)
+    windows = max(length, math.ceil(needed / mean_weight * (1.0 - SLACK)))
+    even = Plan(tau, windows, 1.0, 0.0)
+    return Plan(
+        tau, windows, UNEVEN * _wander(np.ones(windows), even.phi),
+        max(EVEN * windows * mean_weight, needed), scarce if windows > length else "",
+    )  # fmt: skip
 
 
-def cut(series: Series, weight: float) -> Blocks:
-    """Consecutive windows joined until they weigh `weight`; an unfinished last block is dropped."""
+def _scarce(series: Series) -> tuple[float, str]:
+    """The weight that holds enough rejections and acceptances, and which of the two is rarer.
+
+    A step that rejects loses at most γ tokens, so (ceiling − mean)/γ is no more than the share of
+    such steps; a step that accepts gains at most γ.
+    """
+    if series.gamma is None or series.ceiling is None or not series.gamma:
+        return 0.0, ""
+    lost, won = series.ceiling - series.mean, series.mean - series.floor
+    rarer = max(min(lost, won), 0.0) / series.gamma
+    most = float(series.weights.sum()) * FEWEST_EVENTS
+    return min(FEWEST_EVENTS / max(rarer, SLACK), most), "rejected" if lost < won else "accepted"
+
+
+def _wander(weights: FloatArray, phi: float) -> float:
+    """f of one block: Σ_ij n_i n_j φ^|i−j| / (Σ n)²."""
+    total, squares, tail = 0.0, 0.0, 0.0
+    for n in weights.tolist():
+        total, squares, tail = _joined(total, squares, tail, n, phi)
+    return squares / total**2
+
+
+def _joined(
+    total: float, squares: float, tail: float, n: float, phi: float
+) -> tuple[float, float, float]:
+    """The sums of f with one more window; `tail` is Σ n_i φ^(distance to the last window)."""
+    tail *= phi
+    return total + n, squares + n * n + 2.0 * n * tail, tail + n
+
+
+def cut(series: Series, how: Plan) -> Blocks:
+    """Consecutive windows joined until they are enough; an unfinished last block is dropped."""
     means: list[float] = []
     first: list[int] = []
     last: list[int] = []
-    begin, filled = 0, 0.0
-    for index, one in enumerate(series.weights):
-        filled += one
-        if filled >= weight * (1.0 - 1e-9):
+    wander: list[float] = []
+    weights: list[float] = []
+    begin, sums = 0, (0.0, 0.0, 0.0)
+    for index, one in enumerate(series.weights.tolist()):
+        sums = _joined(*sums, one, how.phi)
+        share = sums[1] / sums[0] ** 2
+        if share <= how.wander * (1.0 + SLACK) and sums[0] >= how.weight * (1.0 - SLACK):
             part = slice(begin, index + 1)
             means.append(float(np.average(series.values[part], weights=series.weights[part])))
             first.append(begin)
             last.append(index)
-            begin, filled = index + 1, 0.0
-    return Blocks(np.array(means), tuple(first), tuple(last))
+            wander.append(share)
+            weights.append(sums[0])
+            begin, sums = index + 1, (0.0, 0.0, 0.0)
+    return Blocks(
+        np.array(means), tuple(first), tuple(last), np.array(wander), np.array(weights)
+    )  # fmt: skip

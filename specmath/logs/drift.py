@@ -1,37 +1,35 @@
-"""Has acceptance fallen? A sequential test with a stated false-alarm rate, and what it costs.
+"""Has acceptance fallen? A sequential test with a stated false-alarm rate.
 
-Blocks of the baseline have mean μ₀ and spread S; blocks of the current log are looked at one by
-one. After block k the test asks of every run j … k of current blocks how far its mean lies below:
-
-    D_jk = (μ₀ − mean_{j…k}) / (S √(1/m + 1/(k−j+1)))           m baseline blocks
-
-and alarms at the first k at which one of them exceeds a limit. The limit is the quantile of
-max_{j≤k} D_jk under no change, by Monte Carlo: for Gaussian blocks it depends on m and on the
-number of current blocks only, so the probability of any alarm in the whole current log is the
-stated rate. Blocks are means over hundreds of steps, hence near Gaussian.
+Blocks of the current log are looked at one by one. After each the test asks of every run of
+current blocks that ends there how far its mean lies below that of the baseline's blocks
+(specmath.logs.drift_limits), and alarms where one exceeds a limit. The limit is the quantile of the
+largest such fall in the whole log under no change, so the probability of any alarm in it is the
+stated rate. specmath.logs.blocks cuts both logs so that a current block varies no more than the
+baseline's do. How near simulation comes to the stated rate is told in docs/logs.md.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import fdtri, ndtr, ndtri
 
 from specmath.checks import FloatArray, InputError, real
-from specmath.logs.blocks import Blocks, Series, block_windows, comparable, cut
+from specmath.logs.blocks import FEWEST_EVENTS, Blocks, Plan, Series, comparable, cut, plan
+from specmath.logs.drift_limits import MOST_LOOKS, alarm_limit, falls, maxima, stretched
 from specmath.logs.drift_totals import Totals, totals
 from specmath.logs.record import Reading
-from specmath.wording import significant
+from specmath.wording import count, significant
 
-__all__ = ["Drift", "alarm_limit", "drift"]
+__all__ = ["SHORT", "Drift", "drift"]
 
 FEWEST_BLOCKS = 6
-MOST_CURRENT = 64
-REPLICATES = 20_000
-SEED = 20_240_611
+WEIGHTS = {"tokens": "steps", "accept": "drafted tokens"}
+SHORT = 50
+"""Windows: n of a baseline do not show its correlation well; spread is widened √(1 + (50/n)²)."""
+
 TINY = 1e-9
 
 
@@ -40,10 +38,12 @@ class Drift:
     """What a comparison found.
 
     `fallen` is None where the logs cannot tell (`why`). `before` and `after` are means of
-    `measure`; `after` and `since` (line and time) belong to the run of blocks since the change
-    where there is one. `p_value` is that of the whole current log; `detected` is where the alarm
-    would first have been raised. `smallest` is the fall that would have been seen half the time
-    had it lasted for all of the current log.
+    `measure`; `after` and `since` (line and time) belong to the run of blocks that lies furthest
+    below chance. Where it has ended, `until` is its last window and `later` the mean since.
+    `p_value` is that of the whole current log; `detected` is where the alarm would first have been
+    raised, which an earlier fall may have done. `smallest` is the fall that would have been seen at
+    least half the time had it lasted for all of the current log. `tokens_before` and `tokens_after`
+    are tokens per step at the γ that each side ran, over the same windows as `before` and `after`.
 
     Without windows two totals are compared (specmath.logs.drift_totals): `p_value` is then that of
     `independent` steps, or of the `design_effect` that was assumed; `tipping` is the effect below
@@ -60,10 +60,16 @@ class Drift:
     since: str | None = None
     detected_line: int | None = None
     detected: str | None = None
+    until_line: int | None = None
+    until: str | None = None
+    later: float | None = None
     abrupt: bool | None = None
+    tokens_before: float | None = None
+    tokens_after: float | None = None
     baseline_blocks: int = 0
     current_blocks: int = 0
     block_windows: int = 0
+    baseline_windows: int = 0
     correlation_windows: float = 1.0
     smallest: float | None = None
     independent: bool = False
@@ -92,40 +98,83 @@ def drift(
     pair = comparable(before, after)
     if pair is None:
         return _without_windows(before, after, rate, design_effect)
-    base, now = pair
-    length, tau = block_windows(base)
-    weight = length * float(np.mean(base.weights))
-    weight = max(weight, float(now.weights.sum()) / MOST_CURRENT)
-    blocks, current = cut(base, weight), cut(now, weight)
-    m, k = blocks.means.size, current.means.size
-    per_block = max(1, round(weight / float(np.mean(base.weights))))
+    return _windows_tested(*pair, rate)
+
+
+def _windows_tested(base: Series, now: Series, rate: float) -> Drift:
+    how = plan(base)
+    blocks = cut(base, how)
+    m = blocks.means.size
     found = Drift(
-        None, base.measure, base.mean, now.mean, rate=rate, baseline_blocks=m, current_blocks=k,
-        block_windows=per_block, correlation_windows=tau,
+        None, base.measure, base.mean, now.mean, rate=rate, baseline_blocks=m,
+        block_windows=how.windows, baseline_windows=base.values.size, correlation_windows=how.tau,
+        tokens_before=_tokens(base, slice(None)), tokens_after=_tokens(now, slice(None)),
     )  # fmt: skip
-    if m < FEWEST_BLOCKS:
-        return replace(found, why=_too_short("baseline", base, m, FEWEST_BLOCKS, found))
-    if k < 1:
-        return replace(found, why=_too_short("current log", now, k, 1, found))
-    widened = 1.0 / math.sqrt(1.0 - tau / (2.0 * max(per_block, tau))) if tau > 1.0 else 1.0
-    spread = float(blocks.means.std(ddof=1)) * widened
-    if spread <= 0.0:
+    if np.ptp(base.values) <= TINY and base.values.size >= FEWEST_BLOCKS:
         why = "the baseline does not vary at all: too few digits, or the same line again"
         return replace(found, why=why)
-    return _tested(found, current, now, float(blocks.means.mean()), spread)
+    if m < FEWEST_BLOCKS:
+        return replace(found, why=_baseline_too_short(base, how, m))
+    as_sure = replace(
+        how, wander=float(blocks.wander.mean()), weight=float(1.0 / (1.0 / blocks.weights).mean())
+    )
+    current = cut(now, as_sure)
+    found = replace(found, current_blocks=current.means.size)
+    if not current.means.size:
+        return replace(found, why=_current_too_short(base, now, as_sure))
+    left = 1.0 - how.tau / (2.0 * max(how.windows, how.tau)) if how.tau > 1.0 else 1.0
+    widened = math.sqrt((1.0 + (SHORT / base.values.size) ** 2) / left)
+    return _tested(found, blocks, current, now, _ceiling(base, now), widened)
 
 
-def _too_short(which: str, series: Series, blocks: int, need: int, found: Drift) -> str:
+def _tokens(series: Series, part: slice) -> float | None:
+    """Mean tokens per step at the γ that ran; None where a window does not tell."""
+    value = float(np.average(series.tokens[part], weights=series.weights[part]))
+    return None if math.isnan(value) else value
+
+
+def _ceiling(base: Series, now: Series) -> float | None:
+    if base.ceiling is None or now.ceiling is None:
+        return None
+    return max(base.ceiling, now.ceiling, float(base.values.max()), float(now.values.max()))
+
+
+def _baseline_too_short(base: Series, how: Plan, blocks: int) -> str:
+    because = f"neighbours are alike over {how.tau:.1f} windows"
+    if how.scarce:
+        because = f"{how.scarce} drafts are rare in it, and a block needs {FEWEST_EVENTS}"
     return (
-        f"the {which} is too short: its {series.values.size} windows hold {blocks} independent "
-        f"blocks of {found.block_windows} windows (neighbours are alike over "
-        f"{found.correlation_windows:.1f} windows); {need * found.block_windows} windows are needed"
+        f"the baseline is too short: its {base.values.size} windows hold {blocks} independent "
+        f"blocks of about {how.windows} windows ({because}); about {FEWEST_BLOCKS * how.windows} "
+        "windows are needed"
     )
 
 
+def _current_too_short(base: Series, now: Series, how: Plan) -> str:
+    """Which is missing, windows or steps, and how much of the current log would do."""
+    size, each = now.values.size, float(now.weights.mean())
+    by_weight = math.ceil(how.weight / each)
+    quieter = by_weight > how.windows
+    because = f"a block of the baseline holds {count(how.windows, 'window')}"
+    if quieter:
+        because = (
+            f"it is quieter than the baseline ({significant(each)} against "
+            f"{significant(float(base.weights.mean()))} {WEIGHTS[base.measure[:6]]} a window), and "
+            f"a block must hold as many as one of the baseline's, {significant(how.weight)}"
+        )
+    need = max(by_weight, how.windows, size + 1)
+    return (
+        f"the current log is too short: {because}; about {need} windows are needed, it has {size}"
+    )
+
+
+NOTHING_SEEN = (
+    "the logs are too short: even if no draft were accepted any more they could not show it; give "
+    f"{SHORT} windows or more of each"
+)
 NO_WINDOWS = (
     "a mean without windows does not show how much it varies by itself: give log lines, or "
-    f"metrics scraped at least {FEWEST_BLOCKS + 1} times"
+    f"metrics scraped at least {FEWEST_BLOCKS + 1} times, better {SHORT} or more"
 )
 
 
@@ -146,7 +195,10 @@ def _without_windows(before: Reading, after: Reading, rate: float, effect: float
 def _totals_tested(pair: Totals, rate: float, effect: float | None) -> Drift:
     """One look at two totals; None unless the steps are too few even if independent."""
     limit = float(-ndtri(rate))
-    found = Drift(None, pair.measure, pair.before, pair.after, rate=rate)
+    found = Drift(
+        None, pair.measure, pair.before, pair.after, rate=rate,
+        tokens_before=pair.tokens_before, tokens_after=pair.tokens_after,
+    )  # fmt: skip
     if effect is None and pair.z > limit:
         tipping = (pair.z / max(limit, TINY)) ** 2
         why = (
@@ -164,74 +216,72 @@ def _totals_tested(pair: Totals, rate: float, effect: float | None) -> Drift:
 # ── the test ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _falls(means: FloatArray, base: float, spread: float, m: int) -> FloatArray:
-    """D_jk as a matrix [k, j] with −∞ for j > k; `means` may have leading axes."""
-    blocks = means.shape[-1]
-    sums = np.concatenate((np.zeros((*means.shape[:-1], 1)), np.cumsum(means, axis=-1)), axis=-1)
-    found = np.full((*means.shape[:-1], blocks, blocks), -np.inf)
-    for k in range(blocks):
-        lengths = np.arange(k + 1, 0, -1)
-        runs = (sums[..., k + 1, None] - sums[..., : k + 1]) / lengths
-        found[..., k, : k + 1] = (base - runs) / (spread * np.sqrt(1.0 / m + 1.0 / lengths))
-    return found
-
-
-@lru_cache(maxsize=64)
-def _maxima(m: int, k: int) -> FloatArray:
-    """max D_jk of logs in which nothing changed, sorted, one a replicate."""
-    random = np.random.default_rng(SEED)
-    base = random.standard_normal((REPLICATES, 1)) / np.sqrt(m)
-    spread = np.sqrt(random.chisquare(m - 1, (REPLICATES, 1)) / (m - 1))
-    sums = np.cumsum(random.standard_normal((REPLICATES, k)), axis=1)
-    sums = np.concatenate((np.zeros((REPLICATES, 1)), sums), axis=1)
-    best = np.full(REPLICATES, -np.inf)
-    for length in range(1, k + 1):
-        runs = (sums[:, length:] - sums[:, :-length]).min(axis=1, keepdims=True) / length
-        fall = (base - runs) / (spread * np.sqrt(1.0 / m + 1.0 / length))
-        best = np.maximum(best, fall[:, 0])
-    best.sort()
-    best.flags.writeable = False
-    return best
-
-
-def alarm_limit(baseline_blocks: int, current_blocks: int, rate: float) -> float:
-    """The limit that max D_jk exceeds with probability `rate` where nothing changed."""
-    return float(np.quantile(_maxima(baseline_blocks, current_blocks), 1.0 - rate))
-
-
-def _tested(found: Drift, current: Blocks, now: Series, base: float, spread: float) -> Drift:
-    m, k = found.baseline_blocks, found.current_blocks
-    falls = _falls(current.means, base, spread, m)
-    maxima, limit = _maxima(m, k), alarm_limit(m, k, found.rate)
-    largest = float(falls.max())
-    p_value = (1 + maxima.size - int(np.searchsorted(maxima, largest))) / (maxima.size + 1)
-    smallest = limit * spread * math.sqrt(1.0 / m + 1.0 / k)
+def _tested(
+    found: Drift, blocks: Blocks, current: Blocks, now: Series, ceiling: float | None,
+    widened: float,
+) -> Drift:  # fmt: skip
+    scale = stretched(blocks.means, ceiling)
+    base, spread = float(scale.mean()), float(scale.std(ddof=1)) * widened
+    m, g = scale.size, math.ceil(current.means.size / MOST_LOOKS)
+    looks = current.means.size // g
+    each = stretched(current.means, ceiling)[: looks * g].reshape(looks, g).mean(axis=1)
+    seen = falls(each, base, max(spread, TINY), m, g)
+    chance, limit = maxima(m, looks, g), alarm_limit(m, looks, found.rate, g)
+    largest = float(seen.max())
+    p_value = (1 + chance.size - int(np.searchsorted(chance, largest))) / (chance.size + 1)
+    shift = limit * spread * math.sqrt(1.0 / m + 1.0 / (g * looks))
+    smallest = shift if ceiling is None else shift * (shift - 2.0 * base)
     found = replace(found, fallen=largest > limit, p_value=p_value, smallest=smallest)
     if not found.fallen:
-        return found
-    start = _start(falls)
-    alarms = start + np.flatnonzero(falls[start:].max(axis=1) > limit)
-    first, seen = current.first[start], current.last[int(alarms[0])]
-    after = float(np.average(now.values[first:], weights=now.weights[first:]))
+        blind = smallest >= found.before - now.floor
+        return replace(found, fallen=None, why=NOTHING_SEEN) if blind else found
+    alarm = int(np.flatnonzero(seen.max(axis=1) > limit)[0])
+    stop, start = np.unravel_index(int(np.argmax(seen)), seen.shape)
+    at = current.last[(alarm + 1) * g - 1]
+    found = replace(found, detected_line=now.lines[at], detected=now.times[at])
+    return _described(found, blocks, current, now, int(start) * g, (int(stop) + 1) * g)
+
+
+def _described(
+    found: Drift, blocks: Blocks, current: Blocks, now: Series, start: int, stop: int
+) -> Drift:
+    """The run of current blocks start … stop−1 in numbers: how low, from where, until where.
+
+    It lasts to the end of the log unless what follows is nearer to the baseline than to the run.
+    """
+    level, first, end = float(blocks.means.mean()), current.first[start], current.last[stop - 1] + 1
+    low = _mean(now, slice(first, end))
+    rest = slice(end, None)
+    if stop < current.means.size and _mean(now, rest) >= 0.5 * (level + low):
+        found = replace(
+            found, later=_mean(now, rest), until_line=now.lines[end - 1], until=now.times[end - 1]
+        )  # fmt: skip
+    else:
+        end, stop = now.values.size, current.means.size
+    part = slice(first, end)
     return replace(
-        found, after=after,
+        found, after=_mean(now, part), tokens_after=_tokens(now, part),
         since_line=now.lines[first], since=now.times[first],
-        detected_line=now.lines[seen], detected=now.times[seen],
-        abrupt=_abrupt(current.means, start, base),
+        abrupt=_abrupt(current.means[:stop], start, level),
     )  # fmt: skip
 
 
-def _start(falls: FloatArray) -> int:
-    """Where the change began: the first block of the run that lies furthest below."""
-    last, _ = np.unravel_index(int(np.argmax(falls)), falls.shape)
-    return int(np.argmax(falls[last]))
+def _mean(series: Series, part: slice) -> float:
+    return float(np.average(series.values[part], weights=series.weights[part]))
 
 
 def _abrupt(means: FloatArray, start: int, base: float) -> bool | None:
-    """Whether one step from μ₀ fits better than a straight slope; None with under 4 blocks."""
-    if means.size < 4:
+    """Whether one step from μ₀ fits no worse than a straight slope; None with under 4 blocks.
+
+    A step within the log has two parameters, as a slope has: the squares decide. One before its
+    start has one: then the slope must fall, beyond chance at 5% (F test of its parameter).
+    """
+    n = means.size
+    if n < 4:
         return None
-    level = np.where(np.arange(means.size) < start, base, means[start:].mean())
-    slope, offset = np.polyfit(np.arange(means.size), means, 1)
-    ramp = offset + slope * np.arange(means.size)
-    return bool(((means - level) ** 2).sum() <= ((means - ramp) ** 2).sum())
+    order = np.arange(n)
+    level = np.where(order < start, base, means[start:].mean())
+    slope, offset = np.polyfit(order, means, 1)
+    squares = [float(((means - fit) ** 2).sum()) for fit in (level, offset + slope * order)]
+    allowed = 1.0 + float(fdtri(1, n - 2, 0.9)) / (n - 2) if start == 0 else 1.0
+    return bool(slope >= 0.0 or squares[0] <= squares[1] * allowed + TINY**2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specmath.checks import InputError
 from specmath.logs.drift import NO_WINDOWS, Drift, drift
-from specmath.logs.drift_report import Cause, DriftCost, causes, cost_of, sentence
+from specmath.logs.drift_report import Cause, DriftCost, alarm_sentence, causes, cost_of, sentence
 from specmath.logs.record import Reading
 from specmath.logs.taken import scenario_from
 from specmath.predict import predict
@@ -19,6 +19,11 @@ __all__ = ["CHECK_FIRST", "DriftAnswer", "drift_answer"]
 CHECK_FIRST = "Check, likeliest first:"
 IN_ONE_FILE = "Metrics pages one after another in one file are read as a series, for instance from:"
 SCRAPE = "while sleep 10; do curl -s http://127.0.0.1:8000/metrics >> current.txt; done"
+SHOWN = 180
+UNNOTICED = (
+    f"up to 3 times that where windows are strongly alike, which under {SHOWN} baseline windows "
+    "need not show"
+)
 OVERLAP = (
     "All of CURRENT's counters are above BASELINE's: if the server was not restarted between them, "
     "CURRENT's totals hold BASELINE's too, and the change is larger than it looks. Both pages, the "
@@ -54,11 +59,10 @@ class DriftAnswer:
         """How it was tested, what to know of it, what would be needed where it could not be."""
         found = self.found
         notes = []
-        if found.block_windows:
-            notes.append(
-                f"{found.baseline_blocks} baseline and {found.current_blocks} current blocks of "
-                f"{count(found.block_windows, 'window')}; false alarms: {found.rate:g} a call."
-            )
+        if found.detected_line is not None:
+            notes.append(alarm_sentence(found))
+        if found.current_blocks:
+            notes.append(_tested_how(found))
         if self.before.engine != self.after.engine:
             pair = f"{self.before.engine}, then {self.after.engine}"
             notes.append(f"Another engine: {pair}. What differs may be the way it counts.")
@@ -88,7 +92,7 @@ def drift_answer(
     first, last = _pair(before, after)
     found = drift(first, last, rate, design_effect)
     likely = causes(found, first, last) if found.fallen else ()
-    return DriftAnswer(first, last, found, _cost(found, first, base), likely)
+    return DriftAnswer(first, last, found, _cost(found, first, last, base), likely)
 
 
 def _pair(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Reading, Reading]:
@@ -100,12 +104,25 @@ def _pair(before: Sequence[Reading], after: Sequence[Reading]) -> tuple[Reading,
     return longest[0], longest[1]
 
 
-def _cost(found: Drift, before: Reading, base: Scenario) -> DriftCost | None:
+def _cost(found: Drift, before: Reading, after: Reading, base: Scenario) -> DriftCost | None:
     try:
-        prediction = predict(scenario_from(before, base))
+        first = predict(scenario_from(before, base))
+        same = before.gamma == after.gamma
+        return cost_of(found, first, first if same else predict(scenario_from(after, base)))
     except InputError:
         return None
-    return cost_of(found, prediction, before.gamma)
+
+
+def _tested_how(found: Drift) -> str:
+    """The blocks, and what the stated rate is worth: see the tables of docs/logs.md."""
+    said = (
+        f"{found.baseline_blocks} baseline blocks of about "
+        f"{count(found.block_windows, 'window')}, {found.current_blocks} current ones that vary no "
+        f"more; false alarms: {found.rate:g} a call"
+    )
+    if found.baseline_windows < SHOWN:
+        return f"{said}; {UNNOTICED}."
+    return f"{said}."
 
 
 def _may_overlap(before: Reading, after: Reading) -> bool:

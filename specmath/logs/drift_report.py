@@ -10,43 +10,45 @@ from specmath.logs.record import Reading
 from specmath.predict import Prediction, usd_at
 from specmath.wording import change, ms, significant, usd
 
-__all__ = ["RULES", "Cause", "DriftCost", "alert_rule", "causes", "cost_of", "sentence"]
+__all__ = [
+    "RULES", "Cause", "DriftCost", "alarm_sentence", "alert_rule", "causes", "cost_of", "sentence",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DriftCost:
     """Per output token and per million of them; seconds and USD, None where not known.
 
-    `time_change` is relative, at the same cost of a step: τ before / τ after − 1.
+    Each side at the γ that it ran. `time_change` is relative: (s₁/τ₁) / (s₀/τ₀) − 1.
     """
 
     time_change: float
+    gamma_before: int
+    gamma_after: int
     seconds_before: float | None
     seconds_after: float | None
     usd_before: float | None
     usd_after: float | None
 
 
-def cost_of(found: Drift, prediction: Prediction, gamma: int | None) -> DriftCost | None:
-    """Time and money of the fall, the step costing what it did: TPOT = plain × s(γ)/τ.
+def cost_of(found: Drift, before: Prediction, after: Prediction) -> DriftCost | None:
+    """Time and money of the fall: TPOT = plain × s(γ)/τ, each side at its own γ.
 
-    `prediction` gives the plain step, s(γ), batch and price; `gamma` turns accepted ÷ drafted
-    into tokens per step. None where that is not known.
+    The predictions give the plain step, s(γ), batch and price; at one γ both are the same, since
+    the step costs what it did. None where tokens per step do not follow from the logs.
     """
-    if found.measure == "accepted ÷ drafted":
-        if gamma is None:
-            return None
-        before, after = 1.0 + gamma * found.before, 1.0 + gamma * found.after
-    else:
-        before, after = found.before, found.after
-    p = prediction
-    if p.tpot_plain is None:
-        return DriftCost(before / after - 1.0, None, None, None, None)
-    each = [p.tpot_plain * p.step_cost / tokens for tokens in (before, after)]
+    tokens = found.tokens_before, found.tokens_after
+    if tokens[0] is None or tokens[1] is None:
+        return None
+    each = [p.step_cost / t for p, t in zip((before, after), tokens, strict=True) if t]
+    ends = before.scenario.gamma, after.scenario.gamma
+    if before.tpot_plain is None or after.tpot_plain is None:
+        return DriftCost(each[1] / each[0] - 1.0, *ends, None, None, None, None)
+    seconds = [before.tpot_plain * each[0], after.tpot_plain * each[1]]
     money: list[float | None] = [None, None]
-    if p.scenario.usd_per_hour is not None:
-        money = [usd_at(p.scenario, seconds, speculative=True) for seconds in each]
-    return DriftCost(before / after - 1.0, each[0], each[1], money[0], money[1])
+    if before.scenario.usd_per_hour is not None:
+        money = [usd_at(before.scenario, value, speculative=True) for value in seconds]
+    return DriftCost(seconds[1] / seconds[0] - 1.0, *ends, *seconds, *money)
 
 
 def sentence(found: Drift, cost: DriftCost | None) -> str:
@@ -58,22 +60,52 @@ def sentence(found: Drift, cost: DriftCost | None) -> str:
     p = _chance(found)
     if not found.fallen:
         least = "" if found.smallest is None else (
-            f" A lasting fall of {significant(found.smallest)} would have been seen half the time."
+            f" A lasting fall of {significant(found.smallest)} would have been seen at least half "
+            "the time."
         )  # fmt: skip
         return f"No fall beyond chance: {moved}, {p}.{least}"
-    since = f"since {found.since or f'line {found.since_line}'}"
+    fell = f"{moved} ({change(found.after, found.before)})"
+    if found.later is not None:
+        said = f"Acceptance fell for a while: {fell} {_when(found)}, {p}. "
+        said += f"It has ended: {significant(found.later)} since."
+    else:
+        said = f"Acceptance has fallen: {fell} {_when(found)}, {p}."
+    return said if cost is None else f"{said} {_paid(cost, found.later is not None)}"
+
+
+def _when(found: Drift) -> str:
     if found.design_effect is not None:
-        since = "from one total to the other"
-    fell = change(found.after, found.before)
-    said = f"Acceptance has fallen: {moved} ({fell}) {since}, {p}."
-    if cost is None:
-        return said
-    said += f" Each token takes {change(1.0 + cost.time_change, 1.0)} time"
+        return "from one total to the other"
+    since = _place(found.since, found.since_line)
+    if found.later is None:
+        return f"since {since}"
+    return f"from {since} to {_place(found.until, found.until_line)}"
+
+
+def _place(when: str | None, line: int | None) -> str:
+    return when or f"line {line}"
+
+
+def _paid(cost: DriftCost, ended: bool) -> str:
+    said = "Meanwhile each token took" if ended else "Each token takes"
+    said += f" {change(1.0 + cost.time_change, 1.0)} time"
     if cost.seconds_before is not None and cost.seconds_after is not None:
         said += f", {ms(cost.seconds_before)} → {ms(cost.seconds_after)}"
     if cost.usd_before is not None and cost.usd_after is not None:
         said += f", {usd(cost.usd_before)} → {usd(cost.usd_after)} per million tokens"
+    if cost.gamma_before != cost.gamma_after:
+        said += f", each at its own draft length (γ={cost.gamma_before}, then {cost.gamma_after})"
     return f"{said}."
+
+
+def alarm_sentence(found: Drift) -> str:
+    """Where the alarm would first have been raised; empty where there was none."""
+    if found.detected_line is None:
+        return ""
+    at = _place(found.detected, found.detected_line)
+    earlier = found.detected_line < (found.since_line or 0)
+    too = ": acceptance had fallen before that, too" if earlier else ""
+    return f"The alarm would first have been raised at {at}{too}."
 
 
 def _chance(found: Drift) -> str:

@@ -25,12 +25,17 @@ FEWEST_STEPS = 200
 
 @dataclass(frozen=True)
 class Totals:
-    """Means of `measure` on both sides, and z with steps taken as independent."""
+    """Means of `measure` on both sides, and z with steps taken as independent.
+
+    `tokens_before` and `tokens_after` are tokens per step at the γ that each side ran.
+    """
 
     measure: str
     before: float
     after: float
     z: float
+    tokens_before: float
+    tokens_after: float
 
 
 def totals(before: Reading, after: Reading) -> Totals | None:
@@ -46,7 +51,8 @@ def totals(before: Reading, after: Reading) -> Totals | None:
     means = [1.0 + math.fsum(survival) for survival in sides]
     same = before.gamma == after.gamma
     name = "tokens per step" + ("" if same else f" up to γ={gamma}")
-    return Totals(name, means[0], means[1], (means[0] - means[1]) / math.sqrt(variance))
+    own = [1.0 + math.fsum(reading.survival or ()) for reading in (before, after)]
+    return Totals(name, means[0], means[1], (means[0] - means[1]) / math.sqrt(variance), *own)
 
 
 def _step_variance(survival: Sequence[float]) -> float:

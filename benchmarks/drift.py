@@ -1,0 +1,164 @@
+"""How often `logs drift` cries wolf, and what falls it sees: `python -m benchmarks.drift`.
+
+Pairs of logs of a server whose α wanders from window to window: Gaussian around a mean, lag-1
+correlation φ, clipped to [0, 1]; nothing changes between the two but what a row says. A row gives,
+at the stated rates of 1% and 5%, the alarms among all calls, the alarms among the calls that were
+answered, and the share that was refused ("cannot tell"). The tables of docs/logs.md are from here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from specmath.checks import FloatArray
+from specmath.logs import Reading, Window
+from specmath.logs.drift import drift
+from specmath.logs.tally import make_reading
+
+RATES = (0.01, 0.05)
+Steps = Callable[[np.random.Generator, int], FloatArray]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One log: `windows` of `steps` (a number, or a draw); α falls by `drop` at its start."""
+
+    windows: int
+    steps: float | Steps = 600
+    phi: float = 0.0
+    alpha: float = 0.75
+    moves: float = 0.03
+    gamma: int = 3
+    drop: float = 0.0
+
+
+def made(random: np.random.Generator, side: Side) -> Reading:
+    """A log of γ drafted tokens a step, each accepted with its window's α, with counts."""
+    wander, state = np.empty(side.windows), random.standard_normal()
+    for t in range(side.windows):
+        wander[t] = state
+        state = side.phi * state + np.sqrt(1 - side.phi**2) * random.standard_normal()
+    alpha = np.clip(side.alpha - side.drop + side.moves * wander, 0, 1)
+    drawn = side.steps(random, side.windows) if callable(side.steps) else side.steps
+    steps = np.broadcast_to(np.asarray(drawn, dtype=int), (side.windows,))
+    reached = [steps]
+    for _ in range(side.gamma):
+        reached.append(random.binomial(reached[-1], alpha))
+    counts = np.array(reached[1:]).T
+    rows = [
+        Window(
+            t + 1, None, int(n), side.gamma * int(n), int(c.sum()), 1 + c.sum() / n,
+            tuple((c / n).tolist()), float(n),
+        )
+        for t, (n, c) in enumerate(zip(steps, counts, strict=True))
+    ]  # fmt: skip
+    total = int(steps.sum())
+    return make_reading(
+        "vllm", "made", steps=total, drafted=side.gamma * total, accepted=int(counts.sum()),
+        survival=(counts.sum(axis=0) / total).tolist(), windows=rows,
+    )  # fmt: skip
+
+
+def uneven(random: np.random.Generator, windows: int) -> FloatArray:
+    return random.integers(300, 900, windows).astype(float)
+
+
+def lognormal(random: np.random.Generator, windows: int) -> FloatArray:
+    """From a few steps to thousands: the spread of ln(steps) is 1.2."""
+    return np.ceil(np.exp(random.normal(5.0, 1.2, windows)))
+
+
+def hours(first: int, last: int, days: int = 1) -> Steps:
+    """50 steps a window at midnight, 1000 at noon, 15 windows an hour; these hours of each day."""
+
+    def steps(random: np.random.Generator, windows: int) -> FloatArray:
+        of_day = np.tile(np.arange(15 * first, 15 * last) / 360, days)[:windows]
+        return np.asarray(np.ceil(50 + 475 * (1 - np.cos(2 * np.pi * of_day))))
+
+    return steps
+
+
+def rows_of(table: str) -> list[tuple[str, Side, Side]]:
+    """(name, baseline, current) of one table."""
+    if table == "length":
+        return [
+            (f"phi {phi:g}: {n}, {n // 2} windows", Side(n, uneven, phi), Side(n // 2, uneven, phi))
+            for phi in (0.0, 0.5, 0.8, 0.9, 0.95) for n in (20, 30, 60, 100, 180, 360)
+        ]  # fmt: skip
+    if table == "load":
+        return [
+            ("10 times busier", Side(640, 100), Side(64, 1000)),
+            ("3 times busier", Side(640), Side(200, 1800)),
+            ("5 times busier, phi .8", Side(360, 600, 0.8), Side(180, 3000, 0.8)),
+            ("5 times quieter, phi .8", Side(360, 3000, 0.8), Side(180, 600, 0.8)),
+            ("10 times quieter", Side(64, 1000), Side(640, 100)),
+            ("lognormal", Side(200, lognormal), Side(100, lognormal)),
+            ("lognormal, phi .8", Side(360, lognormal, 0.8), Side(180, lognormal, 0.8)),
+            ("lognormal, then even, phi .8", Side(360, lognormal, 0.8), Side(180, 300, 0.8)),
+            ("three days, then a day, phi .8",
+             Side(1080, hours(0, 24, 3), 0.8), Side(360, hours(0, 24), 0.8)),
+            ("three days, then 6 to 18 h, phi .8",
+             Side(1080, hours(0, 24, 3), 0.8), Side(180, hours(6, 18), 0.8)),
+            ("six nights to 6 h, then 6 to 18 h, phi .8",
+             Side(540, hours(0, 6, 6), 0.8), Side(180, hours(6, 18), 0.8)),
+        ]  # fmt: skip
+    if table == "ends":
+        return [
+            (f"alpha {alpha:g}, {steps} steps, g={gamma}: {n}, {n // 2} windows",
+             Side(n, steps, 0.0, alpha, moves, gamma),
+             Side(n // 2, steps, 0.0, alpha, moves, gamma))
+            for alpha, steps, gamma, n, moves in (
+                (0.9999, 600, 3, 100, 0), (0.9999, 600, 3, 2000, 0), (0.999, 600, 3, 100, 0),
+                (0.995, 50, 3, 100, 0), (0.995, 50, 3, 400, 0), (0.99, 100, 5, 60, 0),
+                (0.95, 20, 3, 100, 0), (0.98, 600, 3, 100, 0.03), (0.01, 600, 3, 100, 0),
+            )
+        ]  # fmt: skip
+    return [
+        (f"fall of {drop:g}, phi {phi:g}: {n}, {n // 2} windows",
+         Side(n, uneven, phi), Side(n // 2, uneven, phi, drop=drop))
+        for drop, phi, n in (
+            (0.05, 0.0, 60), (0.05, 0.0, 360), (0.05, 0.5, 100), (0.05, 0.8, 360),
+            (0.05, 0.9, 360), (0.05, 0.95, 360), (0.1, 0.0, 30), (0.1, 0.8, 360),
+            (0.2, 0.0, 20), (0.2, 0.5, 60),
+        )
+    ]  # fmt: skip
+
+
+TABLES = ("length", "load", "ends", "power")
+
+
+def simulated(before: Side, after: Side, pairs: int, seed: int) -> list[tuple[int, int]]:
+    """(alarms, answered) at each of RATES among so many pairs."""
+    random = np.random.default_rng(seed)
+    found = np.zeros((len(RATES), 2), dtype=int)
+    for _ in range(pairs):
+        logs = made(random, before), made(random, after)
+        for row, rate in enumerate(RATES):
+            fallen = drift(*logs, rate).fallen
+            found[row] += fallen is True, fallen is not None
+    return [(int(alarms), int(answered)) for alarms, answered in found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)}; all by default")
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    for table in given.tables or TABLES:
+        print(f"{table}: alarms of all, of those answered; refused")
+        for name, before, after in rows_of(table):
+            cells = [
+                f"{100 * alarms / given.pairs:5.1f}% {100 * alarms / max(answered, 1):5.1f}% "
+                f"{100 - 100 * answered / given.pairs:4.0f}%"
+                for alarms, answered in simulated(before, after, given.pairs, given.seed)
+            ]
+            print(f"  {name:50} {'   '.join(cells)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
