@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -12,18 +12,39 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.gamma import optimal_gamma
+from specmath.halves import step_cost_of
+from specmath.scenario import Scenario
+from specmath.scenario.files import revised
+from specmath.stepcost import LinearStepCost, StepCost
 from specmath.theorems import (
     expected_tokens,
     implied_draft_cost,
     walltime_improvement,
 )
+from specmath.wording import faster, significant
 
-__all__ = ["T5_SOURCE", "Candidate", "Outcome", "best_speedup", "evaluate", "published_t5"]
+__all__ = [
+    "T5_SOURCE",
+    "Candidate",
+    "CostOf",
+    "Outcome",
+    "best_speedup",
+    "cost_of_draft",
+    "evaluate",
+    "own_cost_words",
+    "published_t5",
+    "rank_at_own_cost",
+]
+
+CostOf = Callable[[float], StepCost]
+"""From a draft's c to the cost of a speculative step with it."""
 
 T5_SOURCE = "Leviathan et al. 2023 (arXiv 2211.17192), Tables 2 and 4: T5-XXL on a TPU-v4, batch 1"
 
 MAX_CANDIDATES = 100
+
+ROUNDING = 1e-13
+"""Two speedups nearer than this are equal."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +72,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What Theorem 3.8 says of a candidate at its γ and at the best γ, beside the measurement.
+    """What Theorem 3.8 says of a candidate at its γ, beside the measurement; and its best γ.
 
-    `miss` is predicted / measured − 1; `implied_c` the c that would make the theorem exact,
-    negative where no c ≥ 0 explains the measurement.
+    `best_gamma` and `best_speedup` are at the step cost that `evaluate` was given, Theorem 3.8's
+    unless another was. `miss` is predicted / measured − 1; `implied_c` the c that would make the
+    theorem exact, negative where no c ≥ 0 explains the measurement.
     """
 
     candidate: Candidate
@@ -65,30 +87,64 @@ class Outcome:
     implied_c: float | None
 
 
-def evaluate(candidates: Iterable[Candidate], max_gamma: int = 16) -> list[Outcome]:
-    """Theorem 3.8 for each candidate; the best γ is searched up to `max_gamma` ≥ 1.
+def cost_of_draft(scenario: Scenario) -> CostOf:
+    """The step cost that the scenario has once a draft of some c is taken into it.
+
+    Its line or curve of v and its overhead stay; a step that was computed from hardware is
+    replaced by the memory-bound one, as it is where such a draft is taken.
+    """
+    base = revised(scenario, {"alpha": 0.5, "c": 0.1, "gamma": 1})
+    return lambda c: step_cost_of(base.model_copy(update={"c": float(c)}))
+
+
+def own_cost_words(scenario: Scenario) -> str:
+    """What that step costs, in words; empty where it is Theorem 3.8's (memory-bound)."""
+    cost = cost_of_draft(scenario)(0.0)
+    if isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0:
+        return ""
+    gamma = min(max(1, scenario.gamma), cost.reach)
+    overhead = float(cost.extra(gamma))
+    more = f", overhead {significant(overhead)}" if overhead else ""
+    return f"a pass over {gamma + 1} tokens costs {significant(float(cost.verify(gamma)))}{more}"
+
+
+def evaluate(
+    candidates: Iterable[Candidate], max_gamma: int = 16, cost_of: CostOf = LinearStepCost
+) -> list[Outcome]:
+    """Theorem 3.8 for each candidate at its γ; the best γ, searched up to `max_gamma` ≥ 1, at the
+    step cost that `cost_of` gives its c (memory-bound unless given).
 
     Raises InputError for an empty table and for more than 100 candidates.
     """
     rows = list(candidates)
     if not 1 <= len(rows) <= MAX_CANDIDATES:
         raise InputError(f"the table must have 1 to {MAX_CANDIDATES} drafts, got {len(rows)}")
-    return [_outcome(row, int(whole("max_gamma", max_gamma, 1))) for row in rows]
+    most = int(whole("max_gamma", max_gamma, 1))
+    return [_outcome(row, most, cost_of(row.c)) for row in rows]
 
 
-def _outcome(row: Candidate, max_gamma: int) -> Outcome:
+def _outcome(row: Candidate, max_gamma: int, cost: StepCost) -> Outcome:
     predicted = float(walltime_improvement(row.alpha, row.gamma, row.c))
-    finite = row.alpha < 1 and (row.c > 0 or row.alpha == 0)
-    # Without a finite optimum more is always better; τ/s has one peak, so the cap is exact.
-    unlimited = int(optimal_gamma(row.alpha, row.c)) if finite else max_gamma
-    best = 0 if row.c >= row.alpha else min(unlimited, max_gamma)
+    gammas = np.arange(min(max_gamma, cost.reach) + 1)
+    speedups = np.asarray(expected_tokens(row.alpha, gammas)) / cost.total(gammas)
+    # The smallest on ties: τ and s round differently where two γ are equally fast.
+    best = int(np.argmax(speedups >= speedups.max() * (1 - ROUNDING)))
     measured, miss, implied = row.measured_speedup, None, None
     if measured is not None:
         miss = predicted / measured - 1
         tokens = float(expected_tokens(row.alpha, row.gamma))
         implied = float(implied_draft_cost(measured, tokens, row.gamma))
-    return Outcome(
-        row, predicted, best, float(walltime_improvement(row.alpha, best, row.c)), miss, implied
+    return Outcome(row, predicted, best, float(speedups[best]), miss, implied)
+
+
+def rank_at_own_cost(outcomes: Iterable[Outcome], words: str) -> str:
+    """Which candidate is fastest at the scenario's own step cost, which `words` tells."""
+    first = max(outcomes, key=lambda o: o.best_speedup)
+    if first.best_speedup <= 1 + ROUNDING:
+        return f"At your verification cost ({words}) none of these beats plain decoding."
+    return (
+        f"At your verification cost ({words}) {first.candidate.draft} is fastest: "
+        f"{faster(first.best_speedup)} at γ={first.best_gamma}."
     )
 
 
@@ -110,11 +166,18 @@ def published_t5(task: str = "EnDe translation", temperature: int = 0) -> tuple[
     )
 
 
-def best_speedup(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 16) -> FloatArray:
-    """Theorem 3.8 at the best γ in 0…max_gamma; α in [0, 1] and c ≥ 0 broadcast.
+def best_speedup(
+    alpha: ArrayLike, c: ArrayLike, max_gamma: int = 16, cost_of: CostOf = LinearStepCost
+) -> FloatArray:
+    """τ/s at the best γ in 0…max_gamma; α in [0, 1] and c ≥ 0 broadcast.
 
-    At least 1, because γ=0 is plain decoding. Raises ValueError outside the ranges.
+    Theorem 3.8 unless `cost_of` gives another step cost. At least 1, because γ=0 is plain
+    decoding. Raises ValueError outside the ranges.
     """
-    gammas = np.arange(int(whole("max_gamma", max_gamma, 1)) + 1)
-    alphas, costs = np.asarray(alpha)[..., None], np.asarray(c)[..., None]
-    return np.asarray(np.max(walltime_improvement(alphas, gammas, costs), axis=-1))
+    costs = np.asarray(c, dtype=float)
+    each = [cost_of(float(one)) for one in costs.ravel()]
+    most = min(int(whole("max_gamma", max_gamma, 1)), *(cost.reach for cost in each))
+    gammas = np.arange(most + 1)
+    totals = np.array([cost.total(gammas) for cost in each]).reshape(*costs.shape, len(gammas))
+    tokens = np.asarray(expected_tokens(np.asarray(alpha)[..., None], gammas))
+    return np.asarray(np.max(tokens / totals, axis=-1))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from specmath.candidates import Candidate, best_speedup, evaluate, published_t5
+from specmath.candidates import (
+    Candidate,
+    best_speedup,
+    cost_of_draft,
+    evaluate,
+    own_cost_words,
+    published_t5,
+    rank_at_own_cost,
+)
 from specmath.checks import InputError
+from specmath.predict import predict
+from specmath.scenario.convert import EXAMPLE_PAIR
+from specmath.scenario.files import build, revised
+from specmath.theorems import walltime_improvement
 
 TASKS = ("EnDe translation", "CNN/DM summary")
 
@@ -114,3 +128,57 @@ def test_an_empty_and_an_endless_table_are_refused() -> None:
         evaluate([Candidate("x", 0.5, 0.1, 3)] * 101)
     with pytest.raises(InputError, match=r"max_gamma must be .* >= 1"):
         evaluate([Candidate("x", 0.5, 0.1, 3)], max_gamma=0)
+
+
+CURVE = (1.6, 1.9, 2.0, 2.2, 2.3, 2.9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "own"),
+    [
+        ({"c": 0.1}, False),
+        ({"c": 0.1, "sigma": 0.5}, True),
+        ({"c": 0.1, "sigma": 0.25, "overhead": 0.3, "c_hat": 0.05}, True),
+        ({"c": 0.1, "sigma": "unknown", "c_hat": "unknown"}, True),
+        ({"c": 0.1, "verify_costs": CURVE}, True),
+        ({"c": 0.1, "overhead": 0.2}, True),
+        ({"target_ms": 40, "draft_ms": 8, "sigma": -0.02}, True),
+        (EXAMPLE_PAIR, False),
+    ],
+    ids=str,
+)
+def test_what_is_promised_is_what_the_calculator_says(changes: dict[str, Any], own: bool) -> None:
+    """Taken into the scenario with its best γ, a draft gives the speedup that stood on the page."""
+    scenario = build({"alpha": 0.8, "gamma": 4, "max_gamma": 9, **changes})
+    cost_of = cost_of_draft(scenario)
+    assert bool(own_cost_words(scenario)) == own
+    for promised in evaluate(published_t5(), scenario.max_gamma, cost_of):
+        row, gamma = promised.candidate, promised.best_gamma
+        taken = predict(revised(scenario, {"alpha": row.alpha, "c": row.c, "gamma": gamma}))
+        assert taken.speedup.value == pytest.approx(promised.best_speedup, rel=1e-12)
+        assert taken.best_gamma == gamma
+        assert taken.speedup.value >= max(taken.curve.walltime_improvement[:10]) * (1 - 1e-12)
+        plane = best_speedup(np.array([row.alpha]), np.array([[row.c]]), 9, cost_of)
+        assert plane[0, 0] == pytest.approx(promised.best_speedup, rel=1e-12)
+        # Beside the measurement stays the theorem.
+        assert promised.predicted == pytest.approx(
+            float(walltime_improvement(row.alpha, row.gamma, row.c))
+        )
+
+
+def test_a_verification_of_three_steps_leaves_little_by_hand() -> None:
+    """v of 5 tokens = 3: a step of γ costs 1 + γ/2 + γ c/2 (half of c by walltime, ĉ = 0). T5-small
+    at γ=1: 1.75 / 1.51 = 1.159×, where the theorem says 3.20× at γ=9."""
+    scenario = build({"alpha": 0.8, "gamma": 4, "c": 0.1, "sigma": 0.5})
+    words = own_cost_words(scenario)
+    assert words == "a pass over 5 tokens costs 3.00"
+    small = evaluate(published_t5(), 16, cost_of_draft(scenario))[0]
+    assert (small.best_gamma, small.best_speedup) == (1, pytest.approx(1.75 / 1.51))
+    theorem = evaluate(published_t5(), 16)[0]
+    assert theorem.best_gamma == 9
+    assert theorem.best_speedup == pytest.approx(3.20, abs=0.005)
+    said = rank_at_own_cost([small], words)
+    assert said == f"At your verification cost ({words}) T5-small is fastest: 1.16× faster at γ=1."
+    none = evaluate([Candidate("x", 0.2, 0.1, 3)], 16, cost_of_draft(scenario))
+    assert none[0].best_gamma == 0
+    assert rank_at_own_cost(none, words).endswith("none of these beats plain decoding.")

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.furniture import downloads, plain_table, verbatim
+from pages.ui.furniture import downloads, notes, plain_table, verbatim
 from pages.ui.state import adopt, prediction, scenario
 from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
@@ -21,11 +21,14 @@ def edited_candidates() -> tuple[Candidate, ...]:
     """The candidates as edited; while a row is wrong, the last valid table and a message."""
     st.markdown("**Candidate drafts**")
     st.caption("Edit a cell, add a row at the bottom, or select rows to delete them.")
-    start = pd.DataFrame([{c: getattr(row, c) for c in COLUMNS} for row in published_t5()])
+    # The box forgets its edits once another page is shown: it then starts from the table as left.
+    editor = f"candidates|{st.session_state.setdefault('candidates_box', 0)}"
+    if editor not in st.session_state:
+        st.session_state["candidates_start"] = st.session_state.get("candidates_left", _published())
     column = st.column_config
     edited = st.data_editor(
-        start,
-        key="candidates",
+        st.session_state["candidates_start"],
+        key=editor,
         num_rows="dynamic",
         hide_index=True,
         width="stretch",
@@ -41,6 +44,9 @@ def edited_candidates() -> tuple[Candidate, ...]:
             ),
         },
     )
+    st.session_state["candidates_left"] = edited
+    if not edited.equals(_published()):
+        st.button("Reset to the published drafts", on_click=_reset, icon=":material/undo:")
     try:
         rows = tuple(_candidate(row) for row in edited.to_dict("records"))
         evaluate(rows)
@@ -49,6 +55,16 @@ def edited_candidates() -> tuple[Candidate, ...]:
         return st.session_state.get("last_candidates", published_t5())
     st.session_state["last_candidates"] = rows
     return rows
+
+
+def _published() -> pd.DataFrame:
+    return pd.DataFrame([{c: getattr(row, c) for c in COLUMNS} for row in published_t5()])
+
+
+def _reset() -> None:
+    """A box of another name: the browser would put the edits it holds into one of the same."""
+    st.session_state["candidates_box"] += 1
+    st.session_state.pop("candidates_left", None)
 
 
 def _candidate(row: dict[str, Any]) -> Candidate:
@@ -84,7 +100,8 @@ def show_drafters() -> None:
     if scenario().draft_form != "hardware":
         st.markdown(
             "What EAGLE, MTP, Medusa, n-gram and layer-skip cost depends on the hardware: choose "
-            "“From GPU, models and batch” as the draft cost to see the α each needs."
+            "“From GPU, models and batch” as the draft cost to see which is fastest and the α each "
+            "needs."
         )
         return
     found = drafters_table(prediction())
@@ -92,8 +109,10 @@ def show_drafters() -> None:
     st.caption(
         "Computed by the step-time model at your batch and context. A drafter pays where its own "
         "acceptance, measured on your text, is above the break-even α. N-gram: acceptance of the "
-        "steps with a draft, at the coverage shown (assumed unless you give it)."
+        "steps with a draft, at the coverage shown (assumed unless you give it). Best γ: at the "
+        "acceptance of the scenario, taken for each."
     )
+    notes(prediction().notes)
     downloads(found)
 
 

@@ -111,15 +111,21 @@ def draft_cost_effect(table: Table, prediction: Prediction) -> go.Figure:
 
 
 def drafts_plane(
-    outcomes: Sequence[Outcome], alphas: np.ndarray, cs: np.ndarray, best: np.ndarray
+    outcomes: Sequence[Outcome],
+    alphas: np.ndarray,
+    cs: np.ndarray,
+    best: np.ndarray,
+    *,
+    memory_bound: bool = True,
 ) -> go.Figure:
     """Candidate drafts on contours of the speedup at the best γ, in the (α, c) plane.
 
-    `best` has shape (len(cs), len(alphas)).
+    `best` has shape (len(cs), len(alphas)); `memory_bound`: it is Theorem 3.8's, where α = c is
+    the border of what pays.
     """
     hover = "α=%{x:.2f}, c=%{y:.3f}: %{customdata:.2f}× at its best γ<extra></extra>"
-    contours = {"start": 1.5, "end": 5, "size": 0.5, "coloring": "none", "showlabels": True}
-    break_even = min(float(alphas[-1]), float(cs[-1]))
+    step = 0.5 if best.max() > 2.5 else 0.1
+    contours = {"start": 1 + step, "end": 5, "size": step, "coloring": "none", "showlabels": True}
     traces = [
         heat_of(alphas, cs, best, hover) | {"showscale": False},  # the lines carry their numbers
         {
@@ -133,19 +139,23 @@ def drafts_plane(
             "showscale": False,
             "showlegend": False,
         },
-        {
-            "type": "scatter",
-            "x": [0, break_even],
-            "y": [0, break_even],
-            "name": "α = c: to its left nothing pays",
-            "mode": "lines",
-            "line": {"color": LOSS, "dash": "dash", "width": 2},
-            "hoverinfo": "skip",
-        },
+        *([_break_even(min(float(alphas[-1]), float(cs[-1])))] if memory_bound else []),
         _candidates(outcomes),
     ]
     layout: dict[str, Any] = {"annotations": [_name_of(o) for o in outcomes]}
     return figure_of("Acceptance α", "Draft cost c", traces, hovermode="closest", **layout)
+
+
+def _break_even(end: float) -> Trace:
+    return {
+        "type": "scatter",
+        "x": [0, end],
+        "y": [0, end],
+        "name": "α = c: to its left nothing pays",
+        "mode": "lines",
+        "line": {"color": LOSS, "dash": "dash", "width": 2},
+        "hoverinfo": "skip",
+    }
 
 
 def _name_of(outcome: Outcome) -> dict[str, Any]:

@@ -14,8 +14,11 @@ LONGEST_SUM = 200
 """Terms of τ that fit one cell, with room for long references."""
 
 
-def drafts_table(outcomes: Sequence[Outcome]) -> Table:
+def drafts_table(outcomes: Sequence[Outcome], cost_words: str = "") -> Table:
     """One row a draft; live in α, c and γ up to the largest γ of the table.
+
+    The speedup at the γ given is Theorem 3.8; `cost_words` tells the step cost at which the best γ
+    was searched where that is another.
 
     τ is written as the sum 1 + Σ α^i (γ ≥ i): at α=0 no term is 0⁰, and γ may be changed too.
     A table with a γ above 200 gives τ as values only: a cell holds 8,192 characters of formula.
@@ -27,6 +30,7 @@ def drafts_table(outcomes: Sequence[Outcome]) -> Table:
     measured = [row.measured_speedup for row in rows]
     predicted = [o.predicted for o in outcomes]
     costs = [1 + row.gamma * row.c for row in rows]
+    where = f"At your verification cost: {cost_words}" if cost_words else "Memory-bound"
     return Table(
         "Candidate drafts: predicted beside measured",
         "drafts",
@@ -40,7 +44,12 @@ def drafts_table(outcomes: Sequence[Outcome]) -> Table:
                 [p * cost for p, cost in zip(predicted, costs, strict=True)],
                 f"1{terms}" if most <= LONGEST_SUM else (),
             ),
-            column("walltime_improvement", predicted, "{tokens_per_step}/({gamma}*{c}+1)"),
+            column(
+                "walltime_improvement",
+                predicted,
+                "{tokens_per_step}/({gamma}*{c}+1)",
+                definition="Theorem 3.8 at this γ: memory-bound",
+            ),
             column("measured_speedup", measured),
             column(
                 "miss_percent",
@@ -52,7 +61,15 @@ def drafts_table(outcomes: Sequence[Outcome]) -> Table:
                 [o.implied_c for o in outcomes],
                 "({tokens_per_step}/{measured_speedup}-1)/{gamma}",
             ),
-            column("best_gamma", [o.best_gamma for o in outcomes]),
-            column("best_speedup", [o.best_speedup for o in outcomes]),
+            column(
+                "best_gamma",
+                [o.best_gamma for o in outcomes],
+                definition=f"Fastest γ up to the largest considered. {where}; not live",
+            ),
+            column(
+                "best_speedup",
+                [o.best_speedup for o in outcomes],
+                definition=f"tokens_per_step / step_cost at the best γ. {where}; not live",
+            ),
         ),
     )

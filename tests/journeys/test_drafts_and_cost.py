@@ -81,6 +81,21 @@ def test_published_drafts_and_an_edited_cell(visitor: Visitor) -> None:
     visitor.go_to("what_if")
     _uses(visitor, 0.9, 0.02)
 
+    # And the table is kept for the session, until the published one is wanted back.
+    visitor.go_to("drafts")
+    until(edited)
+    visitor.page.get_by_role("button", name="Reset to the published drafts").click()
+
+    def published() -> None:
+        row = _drafts(visitor)["T5-small"]
+        assert shows(row["α"], 0.75)
+        assert visitor.page.get_by_role("button", name="Reset to the published").count() == 0
+
+    until(published)
+    visitor.go_to("cost")
+    visitor.go_to("drafts")
+    until(published)
+
 
 def _uses(visitor: Visitor, alpha: float, c: float) -> None:
     scenario = visitor.scenario()
