@@ -3,7 +3,7 @@
 import streamlit as st
 
 from pages.ui.furniture import answer_place, say
-from pages.ui.state import PREFIX, adopt, forget, prediction, raw, scenario, set_raw
+from pages.ui.state import PREFIX, adopt, examples, forget, prediction, raw, scenario, set_raw
 from pages.ui.widgets import number
 from specmath import hardware, models
 from specmath.checks import InputError
@@ -118,6 +118,6 @@ def needs_hardware() -> None:
     )
     with answer_place("answer_start"):
         if st.button("Start from a GPU and a pair of models", type="primary"):
-            adopt(revised(scenario(), EXAMPLE_PAIR))
+            adopt(revised(scenario(), EXAMPLE_PAIR), still_examples={*examples(), "draft cost"})
             st.rerun()
     st.stop()

@@ -8,8 +8,8 @@ from pages.ui.furniture import safe, verbatim
 from pages.ui.hardware import hardware_row, served_caption, verify_caption
 from pages.ui.state import (
     adopt,
+    examples,
     forget,
-    is_example,
     raw,
     scenario,
     set_raw,
@@ -19,13 +19,18 @@ from pages.ui.widgets import choice, number, slider, text
 from specmath.checks import InputError
 from specmath.logs import LogError, read, read_rates
 from specmath.logs.taken import scenario_from
+from specmath.scenario import EXAMPLE
+from specmath.scenario.faults import in_words
 from specmath.scenario.forms import MEASURED_AT
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
 def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
     """Draw the inputs and say what is wrong with any of them."""
-    mark = " :orange-badge[Example: replace these values]" if is_example() else ""
+    left = examples()
+    mark = f" :orange-badge[Example values left: {', '.join(left)}]" if left else ""
+    if scenario() == EXAMPLE and left:
+        mark = " :orange-badge[Example: replace these values]"
     expanded = not collapsed
     # A key for each: one that was drawn closed on an evidence page would stay closed on the next.
     key = "bar" if expanded else "bar_closed"
@@ -46,7 +51,8 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
             hardware_row()
         for fault in faults:
             st.error(
-                f"{verbatim(fault)}. The numbers below are still those of the last valid scenario."
+                f"{verbatim(in_words(fault))}. The numbers below are still those of the last valid "
+                "scenario."
             )
 
 
@@ -87,7 +93,7 @@ def _take_log(pasted: str) -> bool:
     except LogError:
         return False
     try:
-        adopt(scenario_from(reading, scenario()))
+        adopt(scenario_from(reading, scenario()), still_examples={*examples()} - {"acceptance"})
     except InputError as error:
         st.session_state["fault"] = str(error)
         forget("rates")
@@ -170,6 +176,12 @@ def _slope() -> None:
     st.caption(f"in plain steps: 1 = memory-bound, {gamma + 1} = compute-bound")
 
 
+def _curve() -> None:
+    text("verify_costs")
+    if not raw()["verify_costs"]:
+        st.caption("Until you give them, v stays on the line.")
+
+
 def _take_cost(key: str, gamma: int) -> None:
     if key not in st.session_state:  # γ moved on while the browser still showed this box
         return
@@ -182,7 +194,7 @@ def _take_cost(key: str, gamma: int) -> None:
     forget("sigma")
 
 
-_VERIFY_WIDGETS = {"slope": _slope, "curve": lambda: text("verify_costs")}
+_VERIFY_WIDGETS = {"slope": _slope, "curve": _curve}
 
 
 def pending_fault() -> None:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from pages.ui.furniture import drawer
-from pages.ui.state import LONGEST_LINK, adopt, link_length, raw, scenario
+from pages.ui.state import LONGEST_LINK, PARTS, adopt, link_length, raw, scenario
 from pages.ui.widgets import fields, text
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE
@@ -31,6 +31,8 @@ def sidebar() -> None:
     with st.sidebar:
         drawers = SERVED_SIDEBAR if raw()["draft_form"] == "hardware" else SIDEBAR
         for label, icon, names in drawers:
+            if label == "Step details" and raw()["draft_form"] in ("ratio", "range"):
+                names = ("target_ms", *names)  # in the other forms the bar has it, or computes it
             with drawer(label, icon, label) as opened:
                 if opened:
                     fields(*names)
@@ -56,7 +58,7 @@ def _file() -> None:
             st.session_state["fault"] = f"{uploaded.name}: {error}. Nothing was opened"
         st.rerun()
     if st.button("Back to the example", width="stretch"):
-        adopt(EXAMPLE)
+        adopt(EXAMPLE, still_examples=PARTS)
         st.rerun()
 
 

@@ -1,5 +1,6 @@
 """The scenario of a session: one valid record, the raw values behind the widgets, the link."""
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +10,7 @@ from specmath import hardware
 from specmath.checks import InputError
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario.convert import said_as
+from specmath.scenario.convert import EXAMPLE_PAIR, said_as
 from specmath.scenario.files import ScenarioError, build, from_link, to_link
 from specmath.scenario.forms import (
     ACCEPTANCE_FORMS,
@@ -27,6 +28,13 @@ FORMS = {
     "verify_form": VERIFY_FORMS,
 }
 PREFIX = "field_"
+
+PARTS = {
+    "acceptance": HALVES["acceptance"],
+    "draft cost": HALVES["draft cost"],
+    "target time": frozenset({"target_ms"}),
+}
+"""What the example gives, for which a person should put their own values."""
 
 LONGEST_LINK = 2000
 """Characters; beyond it the scenario file is offered instead."""
@@ -47,10 +55,17 @@ def raw() -> dict[str, Any]:
     return st.session_state["raw"]
 
 
-def adopt(new: Scenario) -> None:
+def examples() -> list[str]:
+    """The parts whose values are still the example's."""
+    idle = () if scenario().target_ms is not None else ("target time",)
+    return [part for part in PARTS if part in st.session_state["examples"] and part not in idle]
+
+
+def adopt(new: Scenario, *, still_examples: Collection[str] = ()) -> None:
     """Make a scenario the session's own: widgets start again from its values.
 
-    Raises InputError, and changes nothing, where it cannot be predicted.
+    `still_examples`: the PARTS that nobody gave. Raises InputError, and changes nothing, where it
+    cannot be predicted.
     """
     st.session_state["prediction"] = predict(new)
     kept = raw() if "raw" in st.session_state else {}
@@ -58,6 +73,7 @@ def adopt(new: Scenario) -> None:
     unset = {n for n, v in values.items() if v in (None, ()) and not SPECS[n].unknown}
     st.session_state["raw"] = values | {n: kept[n] for n in unset & kept.keys()}
     st.session_state["scenario"] = new
+    st.session_state["examples"] = set(still_examples)
     forget(*SPECS)
 
 
@@ -85,8 +101,13 @@ def set_raw(name: str, value: Any) -> None:
         said = said_as(scenario(), name, value)
         if value == "hardware":  # a pair chosen before stays
             said = {n: raw()[n] or example for n, example in said.items()}
+            if said == EXAMPLE_PAIR:
+                st.session_state["examples"].add("draft cost")
         raw().update(said)
         forget(*said)
+    else:
+        given = {part for part, names in PARTS.items() if name in names}
+        st.session_state["examples"] -= given
     before = _list_price()
     raw()[name] = value
     if raw()["usd_per_hour"] == before != _list_price():
@@ -105,6 +126,8 @@ def _list_price() -> float:
 def _candidate() -> dict[str, Any]:
     """The raw values without those of the forms not in use."""
     values = dict(raw())
+    if values["verify_form"] == "curve" and not values["verify_costs"]:
+        values["verify_form"] = "slope"  # chosen, and not given yet
     for form, forms in FORMS.items():
         used = set(forms[values[form]])
         for name in {n for names in forms.values() for n in names} - used - {"target_ms"}:
@@ -151,15 +174,24 @@ def read_link(page: str) -> list[str]:
         return []
     loaded, notices = from_link(given)
     try:
-        adopt(loaded)
+        adopt(loaded, still_examples=_parts_of_the_example(loaded))
     except InputError as error:  # a config or a GPU with which nothing can be computed
         notices.append(f"{error}; the example's draft cost is used instead")
         rest = {n: v for n, v in given.items() if n not in HALVES["draft cost"]}
         try:
-            adopt(from_link(rest)[0])
+            adopt(from_link(rest)[0], still_examples=["draft cost"])
         except InputError:
-            adopt(EXAMPLE)
+            adopt(EXAMPLE, still_examples=PARTS)
     return notices
+
+
+def _parts_of_the_example(found: Scenario) -> list[str]:
+    """A link cannot say who gave its values: those equal to the example's are taken as its."""
+    return [
+        part
+        for part, names in PARTS.items()
+        if all(getattr(found, name) == getattr(EXAMPLE, name) for name in names)
+    ]
 
 
 def link_length(link: dict[str, str]) -> int:
@@ -176,8 +208,3 @@ def write_link() -> None:
     if st.session_state.get("linked") != scenario() and st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
     st.session_state["linked"] = scenario()
-
-
-def is_example() -> bool:
-    """Whether the numbers on screen are still the example's."""
-    return scenario() == EXAMPLE

@@ -14,7 +14,8 @@ from specmath.cli.options import format_option, help_of, read_scenario, scenario
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS
-from specmath.scenario.files import build, unknown_name
+from specmath.scenario.faults import unknown_name
+from specmath.scenario.files import build
 from specmath.scenario.forms import MEASURED_AT
 from specmath.sheets.downloads import KINDS, file_bytes
 from specmath.sheets.export import write_file

@@ -61,7 +61,7 @@ def to_scenario(
         ("target_billions", report.pair.target_parameters),
         ("draft_billions", report.pair.draft_parameters),
     ):
-        if count >= 1_000_000:
+        if count:  # a look-up has none
             values[name] = count / 1e9
     if not report.machine.accelerator:
         values["usd_per_hour"] = "unknown"

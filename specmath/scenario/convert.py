@@ -88,6 +88,8 @@ def _slope(s: Scenario) -> dict[str, Any]:
 
 
 def _curve(s: Scenario) -> dict[str, Any]:
+    if s.verify_form == "slope" and s.sigma in (None, Scenario.model_fields["sigma"].default):
+        return {"verify_costs": ()}  # nothing was measured: no number may look as if it were
     cost = step_cost_of(s)
     gammas = np.arange(1, min(cost.reach, max(s.gamma, CURVE_SHOWN)) + 1)
     return {"verify_costs": tuple(round(float(v), 4) for v in cost.verify(gammas))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,11 @@ from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, PydanticUndefined
+from pydantic_core import PydanticUndefined
 
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
+from specmath.scenario.faults import ScenarioError, messages, short
 from specmath.scenario.fields import UNKNOWN
 from specmath.scenario.forms import (
     ACCEPTANCE_FORMS,
@@ -36,12 +36,10 @@ __all__ = [
     "from_csv",
     "from_link",
     "from_toml",
-    "messages",
     "revised",
     "to_csv",
     "to_link",
     "to_toml",
-    "unknown_name",
 ]  # fmt: skip
 
 LINK_VERSION = "1"
@@ -51,51 +49,6 @@ MAX_FILE_CHARACTERS = 1_000_000
 
 GUARD = "'"
 """Before a label that a spreadsheet would run as a formula; taken off again on reading."""
-
-
-def messages(error: ValidationError) -> list[str]:
-    """One sentence a fault, each with the field's name, the value and the bounds."""
-    return [_sentence(detail) for detail in error.errors()]
-
-
-def _sentence(detail: ErrorDetails) -> str:
-    if not detail["loc"]:  # raised by the record itself, already a sentence
-        return detail["msg"].removeprefix("Value error, ")
-    name = str(detail["loc"][0])
-    if len(detail["loc"]) > 1:
-        of = "a share and an α" if name == "mixture" else "a finite number >= 0 and <= 1"
-        entry = int(detail["loc"][1]) + 1
-        return f"{name}: entry {entry} must be {of}, got {_short(detail['input'])}"
-    if detail["type"] == "extra_forbidden":
-        return unknown_name("field", name)
-    if detail["type"] == "missing":
-        return f"{name} must be given ({SPECS[name].bounds})"
-    if detail["type"] == "value_error":
-        return f"{name} {detail['msg'].removeprefix('Value error, ')}"
-    return f"{name} must be {SPECS[name].bounds}, got {_short(detail['input'])}"
-
-
-def _short(value: object) -> str:
-    try:
-        shown = str(value)
-    except ValueError:  # Python refuses to print integers of more than 4,300 digits
-        shown = "a number of thousands of digits"
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
-
-
-def unknown_name(kind: str, name: str) -> str:
-    """Says that a name is not known, with the nearest that is."""
-    near = difflib.get_close_matches(name, SPECS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"unknown {kind} {_short(name)}{hint}"
-
-
-class ScenarioError(InputError):
-    """Values that make no scenario; `faults` holds one sentence a fault."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
 
 
 def build(values: Mapping[str, Any]) -> Scenario:
@@ -143,7 +96,7 @@ def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
     notices = []
     if version != LINK_VERSION:
         notices.append(
-            f"link version must be {LINK_VERSION}, got {_short(version)}; reading it anyway"
+            f"link version must be {LINK_VERSION}, got {short(version)}; reading it anyway"
         )
     if not values:
         return EXAMPLE, notices
@@ -247,9 +200,9 @@ def from_toml(text: str) -> Scenario:
         raise InputError(f"not a TOML file: {error}") from error
     for key in data:
         if key not in ("specmath", "scenario"):
-            raise InputError(f"unknown table or key {_short(key)}; a scenario file has [scenario]")
+            raise InputError(f"unknown table or key {short(key)}; a scenario file has [scenario]")
     if data.get("specmath", LINK_VERSION) != LINK_VERSION:
-        raise InputError(f"specmath must be {LINK_VERSION!r}, got {_short(data['specmath'])}")
+        raise InputError(f"specmath must be {LINK_VERSION!r}, got {short(data['specmath'])}")
     if not isinstance(data.get("scenario"), dict):
         raise InputError("a scenario file needs a table [scenario], found none")
     return build(data["scenario"])

@@ -35,7 +35,7 @@ class Scenario(BaseModel):
     Each half is given in one *form* (`acceptance_form`, `draft_form`), with the fields of that
     form and no other; a form left out is read off the fields given. Optional fields left at None
     are unknown and stay visibly unknown in the prediction. Raises pydantic's ValidationError, a
-    ValueError; `specmath.scenario.files.messages` turns it into sentences.
+    ValueError; `specmath.scenario.faults.messages` turns it into sentences.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -218,7 +218,7 @@ class Scenario(BaseModel):
     )  # fmt: skip
     target_billions: float | None = number(
         None, "Target parameters", "billion", "For the checklist: is the draft two orders smaller?",
-        "hardware", low=0.001, high=1e5, example="70", unknown=True,
+        "hardware", low=1e-9, high=1e5, example="70", unknown=True,
     )  # fmt: skip
     draft_billions: float | None = number(
         None, "Draft parameters", "billion", "For the checklist: is the draft two orders smaller?",

@@ -85,8 +85,11 @@ def _read_verify_costs(values: Mapping[str, Any]) -> tuple[float, ...]:
 def _numbers(name: str, text: str, example: str) -> tuple[float, ...]:
     if ";" in text and "," in text:  # 1,05;1,1 in one country is 1.05 and 1.1, in another four
         raise ValueError(f"{name} must be separated by commas or by semicolons, got {text!r}")
+    parts = [part.strip() for part in text.strip().rstrip(",;").replace(";", ",").split(",")]
+    if len(parts) > 1 and "" in parts:  # leaving one out would move all that follow
+        raise ValueError(f"{name} must have a number between any two commas, got {text!r}")
     try:
-        return tuple(float(part) for part in text.replace(";", ",").split(",") if part.strip())
+        return tuple(float(part) for part in parts if part)
     except ValueError as error:
         raise ValueError(f"{name} must be numbers such as {example}, got {text!r}") from error
 

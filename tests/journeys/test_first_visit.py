@@ -112,7 +112,10 @@ def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     visitor.open()
     visitor.choose("Verification: what you know", "Measured: v at every γ")
     box = visitor.page.get_by_role("textbox", name="v of 2, 3, 4 … tokens")
-    expect(box).to_have_value("1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0", timeout=PATIENCE * 1e3)
+    # Nothing was measured yet: no number looks as if it were, and the line stays in use.
+    expect(box).to_have_value("", timeout=PATIENCE * 1e3)
+    expect(visitor.page.get_by_text("Until you give them, v stays on the line.")).to_be_visible()
+    assert visitor.scenario() == EXAMPLE
     visitor.paste("v of 2, 3, 4 … tokens", "1.6, 1.9, 1.5, 1.7, 1.75")
     measured = revised(EXAMPLE, {"verify_costs": (1.6, 1.9, 1.5, 1.7, 1.75)})
     is_said(visitor, measured)

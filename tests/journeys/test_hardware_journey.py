@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said_once_and_changes_nothing(visitor: Visitor) -> Non
 
     for label, wrong, right, words in (
         ("Batch", "0", "32", "batch must be a whole number ≥ 1"),
-        ("Context L", "0", "4096", "context_tokens must be a whole number ≥ 1"),
+        ("Context L", "0", "4096", "“Context L (tokens)” must be a whole number ≥ 1"),
         ("Context L", "900000", "4096", "does not fit on 1 x H100 SXM"),
     ):
         visitor.type_number(label, wrong)
