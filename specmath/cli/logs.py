@@ -18,8 +18,8 @@ from specmath.logs import LogError, Reading, read
 from specmath.logs.answer import Answer
 from specmath.logs.answers import answer_all
 from specmath.logs.gamma_advice import gamma_rows
-from specmath.logs.speed import speed_of
-from specmath.logs.taken import SHAPES, Shape, scenario_from
+from specmath.logs.speed import Speed, speed_of
+from specmath.logs.taken import SHAPES, Shape, drafts_of
 from specmath.predict import predict
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.forms import HALVES
@@ -120,7 +120,7 @@ def read_command(
             ms=tpot_ms,
             tokens_per_second=tokens_per_second,
         )
-        found.append((reading, answer_all(reading, base, speed, drafts_as)))
+        found.append((reading, answer_all(reading, base, speed, drafts_as), speed))
     _PRINTERS[style](found, base, drafts_as)
 
 
@@ -136,11 +136,11 @@ def _fastest_fact(readings: Sequence[Reading]) -> Reading:
     )
 
 
-Found = Sequence[tuple[Reading, tuple[Answer, ...]]]
+Found = Sequence[tuple[Reading, tuple[Answer, ...], Speed | None]]
 
 
 def _as_json(found: Found, base: Scenario, shape: Shape | None) -> None:
-    rows = [r.to_dict() | {"answers": [asdict(a) for a in answers]} for r, answers in found]
+    rows = [r.to_dict() | {"answers": [asdict(a) for a in answers]} for r, answers, _ in found]
     print_rows(rows, "json", one=len(rows) == 1)
 
 
@@ -150,13 +150,13 @@ def _row(reading: Reading, answers: Sequence[Answer]) -> Row:
 
 
 def _as_csv(found: Found, base: Scenario, shape: Shape | None) -> None:
-    rows = [_row(reading, answers) for reading, answers in found]
+    rows = [_row(reading, answers) for reading, answers, _ in found]
     names = dict.fromkeys(name for row in rows for name in row)
     print_rows([{name: row.get(name) for name in names} for row in rows], "csv")
 
 
 def _as_text(found: Found, base: Scenario, shape: Shape | None) -> None:
-    for number, (reading, answers) in enumerate(found):
+    for number, (reading, answers, speed) in enumerate(found):
         if number:
             click.echo()
         click.echo(f"{reading.engine}, {reading.format}\n")
@@ -166,7 +166,7 @@ def _as_text(found: Found, base: Scenario, shape: Shape | None) -> None:
             for reason in answer.because:
                 click.echo(f"  - {reason}")
         try:
-            table = gamma_rows(reading, predict(scenario_from(reading, base, shape)), shape)
+            table = gamma_rows(reading, predict(drafts_of(reading, base, shape)), shape, speed)
         except InputError:
             pass  # the answers say why no γ can be judged
         else:

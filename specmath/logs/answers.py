@@ -9,7 +9,7 @@ from specmath.logs.gamma_advice import GAMMA, gamma_answer
 from specmath.logs.overhead import overhead_answer
 from specmath.logs.record import Reading
 from specmath.logs.speed import Speed
-from specmath.logs.taken import Shape, scenario_from
+from specmath.logs.taken import Shape, drafts_of
 from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
 from specmath.theorems import alpha_from_accepted_share
@@ -27,12 +27,12 @@ def answer_all(
     found = [printed_rate(reading)]
     prediction: Prediction | None = None
     try:
-        prediction = predict(scenario_from(reading, base, shape))
+        prediction = predict(drafts_of(reading, base, shape))
     except InputError as error:
         found.append(Answer(GAMMA, "unknown", "Not from this log.", (str(error),)))
     else:
-        found.append(gamma_answer(reading, prediction, shape))
-    found.append(overhead_answer(reading, prediction, speed))
+        found.append(gamma_answer(reading, prediction, shape, speed))
+    found.append(overhead_answer(reading, prediction, speed, shape))
     if (judged := _drafter(reading)) is not None:
         found.append(judged)
     return tuple(found)
@@ -106,7 +106,7 @@ _JUDGED: dict[str, tuple[State, str]] = {
     "later positions": ("info", "Sound at the first token, poor after it"),
     "hard text": ("info", "The drafter works; part of the text is hard"),
     "weak": ("bad", "A weak drafter for this text"),
-    "too little": ("unknown", "Too little to tell"),
+    "too little": ("unknown", "Too few drafts to tell sound from weak or broken"),
 }
 
 

@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from specmath.logs.estimate import wilson
 from specmath.logs.record import Reading
 from specmath.logs.taken import shape_of
-from specmath.wording import significant
+from specmath.wording import count, significant
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -47,7 +48,10 @@ REASONS: dict[Finding, str] = {
         "of the text is hard for it"
     ),
     "sound": f"at least {WEAK} of the tried tokens are accepted: nothing points to a fault",
-    "too little": f"fewer than {FEWEST_DRAFTED} drafted tokens: chance alone could give this",
+    "too little": (
+        "the interval, steps taken as independent, reaches over a bound between findings (broken "
+        f"below {BROKEN}, weak below {WEAK}, for a lookup {WEAK_LOOKUP}): give a longer log"
+    ),
 }
 
 
@@ -74,19 +78,26 @@ def diagnose(reading: Reading) -> Diagnosis | None:
     if bounds:  # α lies between the share and γ times it, and γ is not known
         return None
     seen = f"{name} {significant(value)}"
-    if reading.drafted is not None and reading.drafted < FEWEST_DRAFTED:
-        return _found("too little", f"{reading.drafted} drafted tokens, {seen}")
-    if value < (BROKEN / LONGEST_USUAL if name == SHARE else BROKEN):
+    lookup = "ngram" in reading.format.lower().replace("-", "")
+    broken = BROKEN / LONGEST_USUAL if name == SHARE else BROKEN
+    weak = WEAK_LOOKUP if lookup else WEAK
+    few = reading.drafted is not None and reading.drafted < FEWEST_DRAFTED
+    if few and reading.drafted is not None:
+        low, high = wilson(value, float(reading.steps or reading.drafted))
+        if any(low < bound <= high for bound in (broken, weak)):
+            within = f"95% from {significant(low)} to {significant(high)}"
+            tokens = count(reading.drafted, "drafted token")
+            return _found("too little", f"{tokens}, {seen} ({within})")
+    if value < broken:
         return _found("broken", seen)
     rates = reading.conditional or ()
-    lookup = "ngram" in reading.format.lower().replace("-", "")
-    if value < (WEAK_LOOKUP if lookup else WEAK):
+    if value < weak:
         part = _best_part(reading)
         if part is not None:
             return _found("hard text", f"{seen}, but {part}")
         return _found("weak", seen)
     fixed = shape_of(reading) == "chain"  # an early stop lowers later rates by itself
-    if fixed and len(rates) > 1 and min(rates[1:]) < COLLAPSE * rates[0]:
+    if fixed and not few and len(rates) > 1 and min(rates[1:]) < COLLAPSE * rates[0]:
         position = 2 + int(np.argmin(rates[1:]))
         worst = significant(min(rates[1:]))
         at = f"position {position} given the one before {worst}"

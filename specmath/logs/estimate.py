@@ -22,6 +22,7 @@ __all__ = [
     "conditional",
     "estimate_alpha",
     "invert_accepted",
+    "wilson",
 ]
 
 Z95 = float(ndtri(0.975))
@@ -95,7 +96,7 @@ def binomial_alpha(accepted: float, trials: float, basis: str) -> Alpha:
     if trials <= 0 or not 0 <= accepted <= trials:
         return Alpha()
     share = accepted / trials
-    return Alpha(share, basis, _wilson(share, trials), "95%, tokens taken as independent")
+    return Alpha(share, basis, wilson(share, trials), "95%, tokens taken as independent")
 
 
 def estimate_alpha(
@@ -158,7 +159,7 @@ def _per_position(
         return Alpha()
     effect, how = _design_effect(windows, survival)
     trials = (accepted + steps * (1.0 - survival[-1])) / effect
-    bottom, top = _wilson(low, trials)[0], _wilson(high, trials)[1]
+    bottom, top = wilson(low, trials)[0], wilson(high, trials)[1]
     if high - low < SAME:
         return Alpha(low, basis, (bottom, top), how)
     return Alpha(
@@ -169,7 +170,7 @@ def _per_position(
     )
 
 
-def _wilson(share: float, trials: float) -> tuple[float, float]:
+def wilson(share: float, trials: float) -> tuple[float, float]:
     """Wilson's 95% score interval of a binomial share (Wilson 1927)."""
     if trials <= 0:
         return 0.0, 1.0

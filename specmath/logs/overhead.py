@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from specmath.checks import InputError
 from specmath.logs.answer import Answer, State
+from specmath.logs.curve import LogCurve, log_curve
 from specmath.logs.record import Reading
 from specmath.logs.speed import Overhead, Speed, overhead_of, tokens_per_pass
+from specmath.logs.taken import Shape, shape_of
 from specmath.predict import Prediction
 from specmath.wording import faster, ratio, significant
 
@@ -19,7 +21,12 @@ REST = (
 )
 
 
-def overhead_answer(reading: Reading, prediction: Prediction | None, speed: Speed | None) -> Answer:
+def overhead_answer(
+    reading: Reading,
+    prediction: Prediction | None,
+    speed: Speed | None,
+    stated: Shape | None = None,
+) -> Answer:
     if speed is None:
         need = tokens_per_pass(reading)[0]
         text = "Give the plain run beside it: its tokens per second or its ITL."
@@ -33,10 +40,10 @@ def overhead_answer(reading: Reading, prediction: Prediction | None, speed: Spee
         found = overhead_of(reading, prediction, speed)
     except InputError as error:
         return Answer(OVERHEAD, "unknown", f"{seen}.", (str(error),))
-    return _split(reading, prediction, found, seen)
+    return _split(reading, prediction, found, seen, shape_of(reading, stated))
 
 
-def _split(reading: Reading, p: Prediction, found: Overhead, seen: str) -> Answer:
+def _split(reading: Reading, p: Prediction, found: Overhead, seen: str, shape: Shape) -> Answer:
     where = (
         f"expected on {p.scenario.gpu}"
         if p.scenario.draft_form == "hardware"
@@ -59,7 +66,8 @@ def _split(reading: Reading, p: Prediction, found: Overhead, seen: str) -> Answe
         because.append("cheaper than the scenario says: its c or verification cost is too high")
     else:
         because.append("within what the scenario leaves unknown: nothing is left to explain")
-    reach = _reachable(reading, found)
+    curve = log_curve(reading, p.scenario, found.speed)
+    reach = _reachable(curve, found, chain=shape == "chain")
     state: State = "good" if found.speed.speedup > 1 else "bad"
     headline = f"A pass costs {significant(found.implied)} plain steps. {reach}"
     return Answer(OVERHEAD, state, headline, tuple(because))
@@ -78,21 +86,27 @@ def _range(found: Overhead) -> str:
     )
 
 
-def _reachable(reading: Reading, found: Overhead) -> str:
-    """Whether any γ breaks even with this overhead in every step."""
+def _reachable(curve: LogCurve, found: Overhead, *, chain: bool) -> str:
+    """Whether this γ, or for a chain any γ, breaks even at the costs that the run showed."""
+    ran = curve.ran
+    if found.speed.speedup > 1:
+        return "It pays."
+    better = curve.decisions()[0].gamma if chain else 0
+    if better and curve.high[better] > 1:
+        low, high = float(curve.low[better]), float(curve.high[better])
+        gives = faster(float(curve.speedup[better]))
+        if high - low > 0.01:
+            gives = f"{ratio(low)} to {ratio(high)} with what is unknown"
+        return f"Break-even may be reachable: γ={better} should give {gives}."
     if found.ceiling <= 1:
         return (
-            f"Break-even is out of reach at γ={reading.gamma}: it would not pay if every drafted "
+            f"Break-even is out of reach at γ={ran}: it would not pay if every drafted "
             "token were accepted. Cut the overhead, or leave it off."
         )
-    if found.best_speedup <= 1:
-        return (
-            "No γ breaks even with this overhead and this acceptance; the nearest is "
-            f"γ={found.best_gamma}, {faster(found.best_speedup)}. Every drafted token accepted at "
-            f"γ={reading.gamma} would give {ratio(found.ceiling)}."
-        )
-    if found.speed.speedup <= 1:
-        return f"Break-even is reachable: γ={found.best_gamma} gives {faster(found.best_speedup)}."
-    if found.best_gamma != reading.gamma and found.best_speedup > 1.03 * found.speed.speedup:
-        return f"It pays; γ={found.best_gamma} would give {faster(found.best_speedup)}."
-    return "It pays."
+    all_kept = f"Every drafted token accepted at γ={ran} would give {ratio(found.ceiling)}."
+    if not chain:
+        return f"It does not pay at γ={ran}. {all_kept}"
+    return (
+        "No γ breaks even with this overhead and this acceptance; the nearest is "
+        f"γ={found.best_gamma}, {faster(found.best_speedup)}. {all_kept}"
+    )

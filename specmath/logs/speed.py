@@ -12,12 +12,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specmath.checks import InputError, real
+from specmath.checks import FloatArray, InputError, real
 from specmath.halves import ends
 from specmath.logs.record import Reading
 from specmath.predict import Prediction
 
-__all__ = ["Overhead", "Speed", "overhead_of", "speed_of", "tokens_per_pass"]
+__all__ = [
+    "Overhead",
+    "Speed",
+    "number_of",
+    "overhead_of",
+    "pass_costs",
+    "speed_of",
+    "tokens_per_pass",
+    "tpot_of",
+]
+
+ONE_SEQUENCE = ("llama.cpp", "ollama")
+"""Engines whose tokens per second are those of a sequence while it decodes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class Overhead:
 
     `rest` is implied − expected, `rest_low` and `rest_high` over the ends of what the scenario
     leaves unknown. `drafting_measured` is the engine's own drafting time, where it prints one.
-    `best_gamma`, `best_speedup`: the fastest γ ≥ 1 if the rest comes with every draft.
+    `best_gamma`, `best_speedup`: the fastest γ ≥ 1 at `pass_costs`.
     `ceiling`: the speedup at the γ that ran if every drafted token were accepted.
     """
 
@@ -53,20 +65,27 @@ class Overhead:
     ceiling: float
 
 
-def _number(reading: Reading | None, *names: str) -> float | None:
+def number_of(reading: Reading | None, *names: str) -> float | None:
+    """The first of these facts that is a number above 0.
+
+    Tokens per second follow from the tokens and their decoding time where they are not printed.
+    """
     for name in names:
         value = None if reading is None else reading.fact(name)
         if isinstance(value, float) and value > 0:
             return value
-    return None
+    if reading is None or "tokens_per_second" not in names:
+        return None
+    seconds = number_of(reading, "decode_seconds")
+    return reading.generated / seconds if reading.generated and seconds else None
 
 
-def _tpot(reading: Reading | None) -> float | None:
+def tpot_of(reading: Reading | None) -> float | None:
     """Mean time per output token of a run, seconds, as its client or server printed it."""
-    if (found := _number(reading, "mean_tpot_ms")) is not None:
+    if (found := number_of(reading, "mean_tpot_ms")) is not None:
         return found / 1e3
-    rate = None if reading is None or reading.engine != "llama.cpp" else reading
-    per_second = _number(rate, "tokens_per_second")
+    rate = reading if reading is not None and reading.engine in ONE_SEQUENCE else None
+    per_second = number_of(rate, "tokens_per_second")
     return None if per_second is None else 1.0 / per_second
 
 
@@ -90,12 +109,12 @@ def speed_of(
     for name, value in given.items():
         if value is not None:
             real(name, value, 0, low_open=True)
-    before = plain_ms / 1e3 if plain_ms is not None else _tpot(plain)
-    after = ms / 1e3 if ms is not None else _tpot(reading)
+    before = plain_ms / 1e3 if plain_ms is not None else tpot_of(plain)
+    after = ms / 1e3 if ms is not None else tpot_of(reading)
     if before is not None and after is not None:
         return Speed(before / after, before, "plain TPOT over TPOT")
-    slow = plain_tokens_per_second or _number(plain, "output_throughput", "tokens_per_second")
-    fast = tokens_per_second or _number(reading, "output_throughput", "tokens_per_second")
+    slow = plain_tokens_per_second or number_of(plain, "output_throughput", "tokens_per_second")
+    fast = tokens_per_second or number_of(reading, "output_throughput", "tokens_per_second")
     if slow is not None and fast is not None:
         return Speed(fast / slow, before, "tokens per second over plain tokens per second")
     return None
@@ -114,8 +133,8 @@ def tokens_per_pass(reading: Reading) -> tuple[float | None, float]:
 def overhead_of(reading: Reading, prediction: Prediction, speed: Speed) -> Overhead:
     """The step cost that τ and the observed speedup imply, and how it splits.
 
-    `prediction` is of the scenario that took this reading. Raises InputError where the reading
-    does not tell its tokens per step or its γ.
+    `prediction` is of the scenario of this reading's drafts (`drafts_of`). Raises InputError where
+    the reading does not tell its tokens per step or its γ.
     """
     tokens, share = tokens_per_pass(reading)
     gamma, scenario = reading.gamma, prediction.scenario
@@ -132,7 +151,7 @@ def overhead_of(reading: Reading, prediction: Prediction, speed: Speed) -> Overh
     measured = None
     if reading.draft_seconds is not None and speed.plain_tpot is not None:
         measured = kappa * reading.draft_seconds / speed.plain_tpot
-    best_gamma, best_speedup = _best(prediction, kappa, rest)
+    best_gamma, best_speedup = _best(prediction, kappa, implied)
     return Overhead(
         speed=speed,
         tokens=tokens,
@@ -149,12 +168,29 @@ def overhead_of(reading: Reading, prediction: Prediction, speed: Speed) -> Overh
     )
 
 
-def _best(prediction: Prediction, kappa: float, rest: float) -> tuple[int, float]:
-    """The fastest γ ≥ 1 if each pass also costs `rest`, with the acceptance of the log."""
-    curve = prediction.curve
-    top = min(prediction.scenario.max_gamma, len(curve.gamma) - 1)
-    tokens = kappa * curve.tokens_per_step[1 : top + 1] + 1.0 - kappa
-    costs = kappa * curve.step_cost[1 : top + 1] + 1.0 - kappa + rest
-    speeds = tokens / np.maximum(costs, 1e-9)
+def pass_costs(expected: FloatArray, gamma: int, implied: float) -> FloatArray:
+    """Cost of a decode pass over γ, plain steps, once the one at `gamma` ≥ 1 is known.
+
+    `expected` [top+1] is the scenario's, 1 at γ=0. What `implied` exceeds it by comes with every
+    draft. What it falls short of it by cannot: then the excess of each pass over a plain step is
+    taken in the same proportion, and a pass below a plain step costs the same at every γ.
+    """
+    if implied >= expected[gamma]:
+        costs = expected + (implied - expected[gamma])
+    elif implied >= 1.0 and expected[gamma] > 1.0:
+        costs = 1.0 + (expected - 1.0) * (implied - 1.0) / (expected[gamma] - 1.0)
+    else:
+        costs = np.full_like(expected, implied)
+    costs[0] = 1.0
+    return np.asarray(costs)
+
+
+def _best(prediction: Prediction, kappa: float, implied: float) -> tuple[int, float]:
+    """The fastest γ ≥ 1 at the cost that the run showed, with the acceptance of the log."""
+    curve, ran = prediction.curve, prediction.scenario.gamma
+    top = min(max(prediction.scenario.max_gamma, ran), len(curve.gamma) - 1)
+    tokens = kappa * curve.tokens_per_step[: top + 1] + 1.0 - kappa
+    costs = pass_costs(kappa * curve.step_cost[: top + 1] + 1.0 - kappa, ran, implied)
+    speeds = (tokens / costs)[1:]
     best = int(np.argmax(speeds))
     return best + 1, float(speeds[best])

@@ -256,19 +256,22 @@ def test_good_requests_say_that_the_text_is_hard() -> None:
 def test_taken_into_the_example_keeps_its_times() -> None:
     reading = chain(0.8, 3)
     taken = scenario_from(reading, EXAMPLE)
-    assert taken.rates == reading.survival
+    assert taken.rates == pytest.approx(reading.survival, abs=1e-6)
     assert (taken.gamma, taken.target_ms, taken.draft_ms) == (3, 40, 8)
     assert taken.acceptance_source == "my_traffic"
     assert predict(taken).tokens_per_step == pytest.approx(reading.tokens_per_step, rel=1e-4)
 
 
-def test_taken_without_positions_is_a_range() -> None:
-    reading = make_reading("vllm", "made", steps=1000, drafted=3000, accepted=1800, gamma=3)
+def test_taken_without_positions_is_the_estimate_not_the_middle_of_its_interval() -> None:
+    reading = make_reading("vllm", "made", steps=20, drafted=60, accepted=54, gamma=3)
+    low, high = reading.alpha_interval
+    assert abs((low + high) / 2 - reading.alpha) > 0.01
     taken = scenario_from(reading, EXAMPLE)
-    assert (taken.alpha_low, taken.alpha_high) == reading.alpha_interval
+    assert (taken.tokens_per_step, taken.measured_gamma) == (3.7, 3)
+    assert predict(taken).alpha == pytest.approx(reading.alpha, abs=1e-5)
     length = make_reading("sglang", "made", tokens_per_step=2.5, gamma=3)
     assert predict(scenario_from(length, EXAMPLE)).tokens_per_step == pytest.approx(2.5)
-    with pytest.raises(InputError, match="gamma"):
+    with pytest.raises(InputError, match="γ must be given"):
         scenario_from(make_reading("sglang", "made", tokens_per_step=2.5), EXAMPLE)
 
 
