@@ -88,6 +88,15 @@ def test_a_measured_curve_of_verification(capsys: Capture) -> None:
     assert found["walltime_improvement"] == pytest.approx(3.3616 / 2.1)
 
 
+def test_a_demand_gives_the_bill(capsys: Capture) -> None:
+    """1000 tokens/s at 25 a replica is 40; at 160/72 times that, 18. 730 h of 2.50 USD each."""
+    example = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4", "--accepted-per-step", "3")
+    options = (*example, "--demand-tokens-per-second", "1000", "--format", "json")
+    found = json.loads(run(capsys, "predict", *options))
+    assert (found["replicas_plain"], found["replicas"]) == (40, 18)
+    assert found["usd_per_month"] == pytest.approx(18 * 730 * 2.5)
+
+
 def test_predict_as_csv_is_one_row(capsys: Capture) -> None:
     (row,) = table_of(run(capsys, "predict", *TIMES, "--accepted-per-step", "3", "--format", "csv"))
     assert float(row["walltime_improvement"]) == pytest.approx(160 / 72)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from specmath.bill import bill
 from specmath.checks import InputError
 from specmath.cli.options import format_option, help_of, read_scenario, scenario_options
 from specmath.cli.output import Row, print_rows, print_table
@@ -39,10 +40,15 @@ MOST_ROWS = 10_000
 @scenario_options
 @format_option
 def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
-    """Speedup, cost and verdict of one scenario."""
+    """Speedup, cost, verdict of one scenario; the bill where --demand-tokens-per-second is given.
+
+    best_gamma is the fastest up to --max-gamma, recommended_gamma the smallest within 2% of it,
+    optimal_gamma the fastest of all, verdict_gamma what the verdict advises.
+    """
     prediction = predict(read_scenario(scenario_file, options))
     answer = verdict(prediction)
     row = {"verdict": answer.action, "verdict_gamma": answer.gamma} | prediction.to_dict()
+    row |= _bill(prediction)
     if style != "table":
         commands = [command for _, command in answer.commands]
         said = {"answer": answer.sentence(), "measure_with": commands}
@@ -56,6 +62,19 @@ def predict_command(style: str, scenario_file: str | None, **options: Any) -> No
         click.echo(f"\nAssumed: {'; '.join(assumed)}")
     for note in notes:
         click.echo(f"\nNote: {note}")
+
+
+def _bill(prediction: Prediction) -> dict[str, float]:
+    """Replicas and USD a month, plain and speculative; nothing where the bill is unknown."""
+    found = bill(prediction)
+    if found is None:
+        return {}
+    fleets = {"_plain": found.plain, "": found.speculative}
+    return {
+        f"{name}{suffix}": getattr(fleet, name)
+        for suffix, fleet in fleets.items()
+        for name in ("replicas", "usd_per_month")
+    }
 
 
 def _say(answer: Verdict) -> None:

@@ -48,7 +48,7 @@ def _as_fraction(name: str, given: object) -> str:
     """Engines print shares in percent; the field wants a fraction."""
     with suppress(ValueError):
         percent = float(str(given).strip().removesuffix("%"))
-        if SPECS[name].high == 1 and 1 < percent <= 100:
+        if SPECS[name].high == 1 and 5 < percent <= 100:
             return f"; {percent:g}% is {percent / 100:g}"
     return ""
 
