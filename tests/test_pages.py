@@ -84,3 +84,22 @@ def test_a_bad_value_in_a_link_is_named_and_the_page_lives(name: str) -> None:
 def test_all_bad_values_together_keep_every_page_alive(stem: str) -> None:
     app = run(stem, BAD_LINKS)
     opens(app, stem)
+
+
+@pytest.mark.parametrize(
+    ("link", "left"),
+    [
+        ({}, {"acceptance", "draft cost", "target time"}),
+        ({"alpha": "0.7", "gamma": "3"}, {"draft cost", "target time"}),
+        ({"alpha": "0.7", "gamma": "3", "target_ms": "30", "draft_ms": "3"}, set()),
+    ],
+)
+def test_what_nobody_gave_is_still_called_the_examples(
+    link: dict[str, str], left: set[str]
+) -> None:
+    app = run("what_if", link)
+    assert app.session_state["examples"] == left
+    if left == {"acceptance", "draft cost", "target time"}:
+        box = next(b for b in app.number_input if b.label == "Draft (ms)")
+        box.set_value(4.0).run()
+        assert app.session_state["examples"] == {"acceptance", "target time"}
