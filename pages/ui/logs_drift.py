@@ -62,7 +62,8 @@ def _show(answer: DriftAnswer) -> None:
             "has. Totals do not show it; it grows with the load.",
         )  # fmt: skip
     if answer.cost is not None and found.fallen:
-        show_costs(answer.before.gamma)
+        for gamma in dict.fromkeys((answer.before.gamma, answer.after.gamma)):
+            show_costs(gamma)
     if found.fallen:
         left, right = st.columns([9, 10], gap="medium")
         with left:

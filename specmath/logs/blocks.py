@@ -9,11 +9,12 @@ weights n_t varies by the wander of traffic and by the chance of its N = Σ n_t 
 
     Var = σ² f + ν/N        f = Σ_ij n_i n_j φ^|i−j| / N²,   φ = (τ_int − 1)/(τ_int + 1)
 
-with σ² and ν unknown. So a current block must have f no larger, and N no smaller, than the means
-over the baseline's blocks (of f, and of 1/N): it then varies no more than theirs do on average,
-whatever share of that is wander. A busier log is not judged by fewer windows, nor a quieter one by
-fewer steps. What correlation is left between blocks is that of an AR(1) series of this τ_int: the
-mean of many varies 1/(1 − τ_int/2b) times as much as that of independent ones of b windows.
+with σ² and ν unknown. So a current block has no fewer windows, and an f no larger and an N no
+smaller than the means over the baseline's blocks (of f, and of 1/N): it then varies no more than
+theirs do on average, whatever share of that is wander. A busier log is not judged by fewer windows,
+nor a quieter one by fewer steps. What correlation is left between blocks is that of an AR(1) series
+of this τ_int: the mean of many varies 1/(1 − τ_int/2b) times as much as that of independent ones of
+b windows.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Series:
     `measure` says what is averaged: "tokens per step", "tokens per step up to γ=3", or
     "accepted ÷ drafted". `floor` and `ceiling` are its values where all is rejected and all is
     accepted, `gamma` the drafted tokens of a step in it; None where the draft length is unknown.
-    `tokens` are the tokens per step of each window at the γ that ran, nan where unknown.
+    `tokens` are the tokens per step of each window at the γ that ran, nan where unknown; `unit` is
+    what the weights count.
     """
 
     measure: str
@@ -66,6 +68,7 @@ class Series:
     gamma: int | None
     floor: float
     ceiling: float | None
+    unit: str
 
     @property
     def mean(self) -> float:
@@ -86,10 +89,10 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a log is cut: blocks of at most `wander` (f above) and at least `weight`.
+    """How a log is cut: at least `windows` and `weight` a block, and `wander` (f above) at most.
 
-    `windows` is how many of mean weight that is; `scarce` says which steps ("rejected" or
-    "accepted") are so few that they, not the correlation, make the blocks long.
+    `scarce` says which steps ("rejected" or "accepted") are so few that they, not the correlation,
+    make the blocks long.
     """
 
     tau: float
@@ -143,7 +146,8 @@ def _series(reading: Reading, gamma: int) -> Series | None:
             rows.append((value, weight, w.line, w.when, own))
     name = "tokens per step" + (f" up to γ={gamma}" if gamma else "")
     most = gamma or reading.gamma
-    return _made(name, rows, most, 1.0, None if most is None else most + 1.0)
+    unit = "steps" if all(w.steps for w in reading.windows) else "running requests"
+    return _made(name, rows, most, 1.0, None if most is None else most + 1.0, unit)
 
 
 def _shares(reading: Reading) -> Series | None:
@@ -154,19 +158,19 @@ def _shares(reading: Reading) -> Series | None:
         if w.drafted and w.accepted is not None
         for share in [w.accepted / w.drafted]
     ]
-    return _made("accepted ÷ drafted", rows, reading.gamma, 0.0, 1.0)
+    return _made("accepted ÷ drafted", rows, reading.gamma, 0.0, 1.0, "drafted tokens")
 
 
 def _made(
     name: str, rows: Sequence[tuple[float, float, int, str | None, float]],
-    gamma: int | None, floor: float, ceiling: float | None,
+    gamma: int | None, floor: float, ceiling: float | None, unit: str,
 ) -> Series | None:  # fmt: skip
     if not rows:
         return None
     values, weights, lines, times, tokens = zip(*rows, strict=True)
     return Series(
         name, np.array(values), np.array(weights), lines, times, np.array(tokens),
-        gamma, floor, ceiling,
+        gamma, floor, ceiling, unit,
     )  # fmt: skip
 
 
@@ -248,8 +252,9 @@ def cut(series: Series, how: Plan) -> Blocks:
     begin, sums = 0, (0.0, 0.0, 0.0)
     for index, one in enumerate(series.weights.tolist()):
         sums = _joined(*sums, one, how.phi)
-        share = sums[1] / sums[0] ** 2
-        if share <= how.wander * (1.0 + SLACK) and sums[0] >= how.weight * (1.0 - SLACK):
+        share, heavy = sums[1] / sums[0] ** 2, sums[0] >= how.weight * (1.0 - SLACK)
+        many = index - begin + 1 >= how.windows and share <= how.wander * (1.0 + SLACK)
+        if many and heavy:
             part = slice(begin, index + 1)
             means.append(float(np.average(series.values[part], weights=series.weights[part])))
             first.append(begin)

@@ -26,7 +26,6 @@ from specmath.wording import count, significant
 __all__ = ["SHORT", "Drift", "drift"]
 
 FEWEST_BLOCKS = 6
-WEIGHTS = {"tokens": "steps", "accept": "drafted tokens"}
 SHORT = 50
 """Windows: n of a baseline do not show its correlation well; spread is widened √(1 + (50/n)²)."""
 
@@ -41,9 +40,10 @@ class Drift:
     `measure`; `after` and `since` (line and time) belong to the run of blocks that lies furthest
     below chance. Where it has ended, `until` is its last window and `later` the mean since.
     `p_value` is that of the whole current log; `detected` is where the alarm would first have been
-    raised, which an earlier fall may have done. `smallest` is the fall that would have been seen at
-    least half the time had it lasted for all of the current log. `tokens_before` and `tokens_after`
-    are tokens per step at the γ that each side ran, over the same windows as `before` and `after`.
+    raised, which an earlier fall may have done. `smallest` is the fall that would have been seen
+    about half the time or more (42 to 69% in simulation) had it lasted for all of the current log.
+    `tokens_before` and `tokens_after` are tokens per step at the γ that each side ran, over the
+    same windows as `before` and `after`.
 
     Without windows two totals are compared (specmath.logs.drift_totals): `p_value` is then that of
     `independent` steps, or of the `design_effect` that was assumed; `tipping` is the effect below
@@ -159,7 +159,7 @@ def _current_too_short(base: Series, now: Series, how: Plan) -> str:
     if quieter:
         because = (
             f"it is quieter than the baseline ({significant(each)} against "
-            f"{significant(float(base.weights.mean()))} {WEIGHTS[base.measure[:6]]} a window), and "
+            f"{significant(float(base.weights.mean()))} {base.unit} a window), and "
             f"a block must hold as many as one of the baseline's, {significant(how.weight)}"
         )
     need = max(by_weight, how.windows, size + 1)

@@ -19,10 +19,10 @@ __all__ = ["CHECK_FIRST", "DriftAnswer", "drift_answer"]
 CHECK_FIRST = "Check, likeliest first:"
 IN_ONE_FILE = "Metrics pages one after another in one file are read as a series, for instance from:"
 SCRAPE = "while sleep 10; do curl -s http://127.0.0.1:8000/metrics >> current.txt; done"
-SHOWN = 180
+SHOWN = 360
 UNNOTICED = (
-    f"up to 3 times that where windows are strongly alike, which under {SHOWN} baseline windows "
-    "need not show"
+    f"with fewer than {SHOWN} baseline windows up to 9 times that where neighbours are alike over "
+    "dozens of windows, which so few need not show"
 )
 OVERLAP = (
     "All of CURRENT's counters are above BASELINE's: if the server was not restarted between them, "

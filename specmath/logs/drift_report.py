@@ -60,8 +60,8 @@ def sentence(found: Drift, cost: DriftCost | None) -> str:
     p = _chance(found)
     if not found.fallen:
         least = "" if found.smallest is None else (
-            f" A lasting fall of {significant(found.smallest)} would have been seen at least half "
-            "the time."
+            f" A lasting fall of {significant(found.smallest)} would have been seen about half "
+            "the time or more."
         )  # fmt: skip
         return f"No fall beyond chance: {moved}, {p}.{least}"
     fell = f"{moved} ({change(found.after, found.before)})"
