@@ -30,8 +30,8 @@ furniture.chart(
 furniture.notes(found.notes)
 furniture.chart(
     gamma_heat(study),
-    "The best γ over batch and context",
-    "The smallest γ within 2% of the best; 0: plain decoding is faster. In brackets: more "
+    "The recommended γ over batch and context",
+    "The smallest γ within 2% of the fastest; 0: plain decoding is faster. In brackets: more "
     "sequences than the memory holds.",
     height=300,
 )

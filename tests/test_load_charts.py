@@ -54,10 +54,10 @@ def test_hollow_where_memory_ends() -> None:
 
 def test_the_heat_map_is_the_best_gamma() -> None:
     (heat,) = gamma_heat(STUDY).data
-    np.testing.assert_array_equal(heat.z, STUDY.best_gamma.T)
+    np.testing.assert_array_equal(heat.z, STUDY.recommended_gamma.T)
     assert list(heat.y) == ["1k", "2k", "8k", "32k"]
     shown = [[int(cell.strip("()")) for cell in row] for row in heat.text]
-    np.testing.assert_array_equal(shown, STUDY.best_gamma.T)
+    np.testing.assert_array_equal(shown, STUDY.recommended_gamma.T)
 
 
 def test_stacks_add_up_to_the_two_steps() -> None:
@@ -91,7 +91,7 @@ def test_cost_lines() -> None:
     dollars = price / 3600 * STUDY.plain_seconds / STUDY.batches * 1e6
     np.testing.assert_allclose(plain.y, dollars)
     rows = np.arange(len(BATCHES))
-    speed = STUDY.speedup[rows, STUDY.own, STUDY.best_gamma[:, STUDY.own]]
+    speed = STUDY.speedup[rows, STUDY.own, STUDY.recommended_gamma[:, STUDY.own]]
     np.testing.assert_allclose(best.y, dollars / speed)
     assert figure.layout.yaxis.type == "log"
 

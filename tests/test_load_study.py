@@ -43,7 +43,9 @@ def test_the_cliff_of_the_issue() -> None:
 def test_each_cell_is_a_prediction_of_its_own(draft: str) -> None:
     s = scenario(draft=draft, max_gamma=6)
     study = load_study(s)
-    assert study.batches.tolist() == sorted({*BATCHES, 24})
+    limit = Memory.of(study.served).largest_batch(1024, 4)
+    assert study.batches.tolist() == sorted({*BATCHES, 24, limit})
+    assert study.fits[study.batches.tolist().index(limit), study.own]
     assert study.contexts.tolist() == sorted(CONTEXTS)
     for i, j in ((0, 0), (5, 1), (len(study.batches) - 1, 2)):
         at = {"batch": int(study.batches[i]), "context_tokens": int(study.contexts[j])}
@@ -59,7 +61,7 @@ def test_the_own_point_is_the_prediction() -> None:
     row = int(np.flatnonzero(STUDY.batches == 24)[0])
     assert STUDY.at_gamma[row, STUDY.own] == pytest.approx(p.speedup.value)
     assert STUDY.plain_seconds[row] == pytest.approx(p.tpot_plain)
-    assert STUDY.best_gamma[row, STUDY.own] == p.recommended_gamma
+    assert STUDY.recommended_gamma[row, STUDY.own] == p.recommended_gamma
 
 
 def test_operators_add_up_to_the_step() -> None:
@@ -73,7 +75,7 @@ def test_operators_add_up_to_the_step() -> None:
 def test_schedule_is_the_best_gamma_of_the_study() -> None:
     """The text to paste and the heat map say the same at every batch of both."""
     for study in (STUDY, load_study(scenario(draft="ngram", alpha=0.9))):
-        for batch, best in zip(study.batches, study.best_gamma[:, study.own], strict=True):
+        for batch, best in zip(study.batches, study.recommended_gamma[:, study.own], strict=True):
             if batch <= 256:
                 ranges = study.schedule.ranges
                 assert next(part.gamma for part in ranges if batch <= part.high) == best
@@ -124,16 +126,22 @@ def test_a_mixture_pays_least_at_small_batch() -> None:
     assert speeds[4] < min(speeds[1], speeds[16])
     assert speeds[64] > speeds[16]
     assert speeds[512] < 1
-    runs = study.pays()
-    inside = {b for low, high in runs for b in study.batches.tolist() if low <= b <= high}
-    assert inside == {b for b, s in speeds.items() if s > 1}
-    assert len(runs) == 2
+    held = set(study.batches[: study.held].tolist())
+    assert 512 not in held
+    for one, batches in (
+        (study, held),
+        (replace(study, fits=np.ones_like(study.fits)), set(speeds)),
+    ):
+        runs = one.pays()
+        inside = {b for low, high in runs for b in one.batches.tolist() if low <= b <= high}
+        assert inside == {b for b, s in speeds.items() if s > 1 and b in batches}
+        assert len(runs) == 2
 
 
 def test_money_over_batch() -> None:
     s = scenario(usd_per_hour=4, tensor_parallel=2, draft_gpus=1)
     study, own = load_study(s), load_study(s).own
-    best = study.best_gamma[:, own]
+    best = study.recommended_gamma[:, own]
     dollars = study.usd_per_million(s, best)
     for i, batch in enumerate(study.batches):
         gpus = 3 if best[i] else 2
@@ -143,7 +151,7 @@ def test_money_over_batch() -> None:
     one = scenario(usd_per_hour=4)
     none = np.zeros(len(STUDY.batches), dtype=np.int64)
     assert np.all(
-        STUDY.usd_per_million(one, STUDY.best_gamma[:, STUDY.own])
+        STUDY.usd_per_million(one, STUDY.recommended_gamma[:, STUDY.own])
         <= STUDY.usd_per_million(one, none) * (1 + 1e-12)
     )
 
@@ -158,8 +166,15 @@ def test_gamma_beyond_the_heads_is_not_studied() -> None:
 def test_table_over_batch(changes: dict[str, Any]) -> None:
     """Each row by a prediction at that batch."""
     s = scenario(**changes)
+    limit = Memory.of(load_study(s).served).largest_batch(s.context_tokens, s.gamma)
     for row in batch_table(predict(s)).rows():
         p = predict(s.model_copy(update={"batch": row["batch"]}))
+        assert row["fits_memory"] == ("yes" if p.scenario.batch <= limit else "no")
+        # Recommended is the smallest within 2%, as on the first page; the fastest may be larger.
+        assert row["recommended_gamma"] == p.recommended_gamma
+        fastest = p.curve.walltime_improvement[p.best_gamma]
+        if p.recommended_gamma:
+            assert fastest / 1.02 <= row["recommended_speedup"] <= fastest * (1 + 1e-12)
         assert p.tpot
         assert p.tpot_plain
         assert row["walltime_improvement"] == pytest.approx(p.speedup.value)

@@ -18,9 +18,9 @@ from specmath.serving.schedule import (
     SWITCHING_NOTES,
     GammaRange,
     Schedule,
-    best_gamma_schedule,
     breakeven_alpha_of,
     merge_ranges,
+    recommended_schedule,
 )
 from specmath.stepcost import LinearStepCost
 
@@ -64,7 +64,7 @@ def test_schedule_follows_the_rule_at_every_batch(drafter: object, alpha: float)
     """Smallest γ within 2% of the best and itself above 1, by brute force from single records."""
     served = replace(SERVED, drafter=drafter)  # type: ignore[arg-type]
     acceptance = IidAcceptance(alpha)
-    schedule = best_gamma_schedule(served, acceptance, max_batch=300, max_gamma=6)
+    schedule = recommended_schedule(served, acceptance, max_batch=300, max_gamma=6)
     assert schedule.ranges[0].low == 1
     assert schedule.ranges[-1].high == 300
     for batch in (1, 2, 17, 64, 150, 299, 300):
@@ -80,14 +80,14 @@ def test_schedule_follows_the_rule_at_every_batch(drafter: object, alpha: float)
 
 
 def test_a_larger_batch_never_drafts_more_on_a_dense_model() -> None:
-    schedule = best_gamma_schedule(SERVED, IidAcceptance(0.8), max_batch=512)
+    schedule = recommended_schedule(SERVED, IidAcceptance(0.8), max_batch=512)
     gammas = [part.gamma for part in schedule.ranges]
     assert gammas == sorted(gammas, reverse=True)
     assert len(gammas) > 1
 
 
 def test_where_nothing_pays() -> None:
-    schedule = best_gamma_schedule(
+    schedule = recommended_schedule(
         replace(SERVED, drafter=LayerSkip(0.9)), IidAcceptance(0.3), max_batch=64
     )
     assert schedule.as_list() == [[1, 64, 0]]
@@ -166,6 +166,6 @@ def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="one gamma each"):
         merge_ranges([1, 2], [2])
     with pytest.raises(InputError, match="max_batch"):
-        best_gamma_schedule(SERVED, IidAcceptance(0.5), max_batch=0)
+        recommended_schedule(SERVED, IidAcceptance(0.5), max_batch=0)
     with pytest.raises(InputError, match="max_gamma"):
-        best_gamma_schedule(SERVED, IidAcceptance(0.5), max_gamma=0)
+        recommended_schedule(SERVED, IidAcceptance(0.5), max_gamma=0)

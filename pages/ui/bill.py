@@ -23,7 +23,7 @@ def show_cost_over_batch(prediction: Prediction) -> None:
         st.markdown("Cost over batch is unknown until the price of a GPU hour is given.")
         return
     study = load_study(s)
-    usd_of_best = study.usd_per_million(s, study.best_gamma[:, study.own])
+    usd_of_best = study.usd_per_million(s, study.recommended_gamma[:, study.own])
     furniture.chart(
         cost_over_batch(study, s),
         f"Cost per million output tokens over batch, at context {s.context_tokens:,}",

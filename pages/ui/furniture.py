@@ -128,7 +128,7 @@ def choices_of_gamma(prediction: Prediction) -> None:
     top = min(p.scenario.max_gamma, int(p.curve.gamma[-1]))
     chosen = {
         "Yours": p.scenario.gamma,
-        "Smallest within 2% of the best": p.recommended_gamma,
+        "Recommended: smallest within 2% of the best": p.recommended_gamma,
         f"Best up to {top}": p.best_gamma,
     }
     low, high = p.curve.low, p.curve.high

@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.ui.furniture import safe, verbatim
 from specmath.serving.schedule import SWITCHING_NOTES
-from specmath.serving.study import LoadStudy
+from specmath.serving.study import LONGEST_SCHEDULE, LoadStudy
 from specmath.serving.words import memory_sentence
 
 
@@ -20,15 +20,18 @@ def show_memory(study: LoadStudy) -> None:
 
 
 def show_schedule(study: LoadStudy) -> None:
-    """The best γ by batch, ready to paste, and what to know before using it."""
+    """The recommended γ by batch, ready to paste, and what to know before using it."""
     st.subheader("A schedule to paste", anchor=False)
     schedule = study.schedule
     if not schedule.pays:
-        st.markdown("No batch size pays: leave speculation off.")
+        st.markdown("No batch size that fits pays: leave speculation off.")
         return
     context = study.served.context_tokens
+    full = schedule.ranges[-1].high >= LONGEST_SCHEDULE
     st.markdown(
-        f"The best γ for each batch to 256 at context {context:,}, for vLLM's "
+        f"The recommended γ (smallest within 2% of the best) for each batch to "
+        f"{schedule.ranges[-1].high:,}{'' if full else ', which is what memory holds,'} at context "
+        f"{context:,}, for vLLM's "
         "`--speculative-config` (`num_speculative_tokens_per_batch_size`); add your method and "
         "draft. Ranges leave no gap, because a gap inherits the γ before it."
     )

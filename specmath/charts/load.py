@@ -64,8 +64,8 @@ def speedup_over_batch(study: LoadStudy) -> go.Figure:
 
 
 def gamma_heat(study: LoadStudy) -> go.Figure:
-    """The best γ (smallest within 2%) over batch × context; bracketed beyond the memory."""
-    best = study.best_gamma.T
+    """The recommended γ (smallest within 2%) over batch × context; bracketed beyond the memory."""
+    best = study.recommended_gamma.T
     trace = {
         "type": "heatmap",
         "x": [str(b) for b in study.batches],
@@ -115,16 +115,16 @@ def operators_over_batch(study: LoadStudy) -> go.Figure:
 
 
 def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
-    """USD per million output tokens over batch: plain decoding, and with the best γ of a batch."""
+    """USD per million output tokens over batch: plain decoding, and the recommended γ of each."""
     batches = [str(b) for b in study.batches]
     none = np.zeros(len(batches), dtype=np.int64)
     hover: dict[str, Any] = {"hovertemplate": "$%{y:.3g}"}
     hover["marker"] = _points(study.fits[:, study.own])
     plain = study.usd_per_million(scenario, none)
-    best = study.usd_per_million(scenario, study.best_gamma[:, study.own])
+    best = study.usd_per_million(scenario, study.recommended_gamma[:, study.own])
     traces = [
         line_of(batches, plain, "Plain decoding", PLAIN, "dash", **hover),
-        line_of(batches, best, "Speculative, best γ at each batch", COST, **hover),
+        line_of(batches, best, "Speculative, recommended γ at each batch", COST, **hover),
     ]
     axes: dict[str, Any] = {"xaxis": BATCH_AXIS}
     ticks = [digit * 10.0**power for power in range(-4, 5) for digit in (1, 2, 5)]

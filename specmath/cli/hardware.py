@@ -150,7 +150,8 @@ def _said(fit: Fit) -> str:
 @scenario_options
 @format_option
 def batch_command(style: str, scenario_file: str | None, schedule: bool, **options: Any) -> None:
-    """Speedup, best γ and cost over batch; where load kills it."""
+    """Speedup, recommended γ (smallest within 2% of the fastest) and cost over batch; where load
+    kills it. Fits memory "no": more sequences than this replica holds."""
     scenario = read_scenario(scenario_file, options)
     study = load_study(scenario)
     if schedule:

@@ -1,4 +1,4 @@
-"""The best γ for each batch size, as a schedule an engine takes; the α at which a cost breaks even.
+"""The recommended γ of each batch size, as a schedule an engine takes; break-even α of a cost.
 
 vLLM's `num_speculative_tokens_per_batch_size` (pull request 32374) sets γ by the current batch
 size in inclusive ranges; a batch size in no range inherits the γ of the range before it, so the
@@ -24,9 +24,9 @@ __all__ = [
     "SWITCHING_NOTES",
     "GammaRange",
     "Schedule",
-    "best_gamma_schedule",
     "breakeven_alpha_of",
     "merge_ranges",
+    "recommended_schedule",
 ]
 
 SWITCHING_NOTES = (
@@ -125,7 +125,7 @@ def merge_ranges(batches: ArrayLike, gammas: ArrayLike) -> Schedule:
     )
 
 
-def best_gamma_schedule(
+def recommended_schedule(
     served: ServedStepCost, acceptance: Acceptance, *, max_batch: int = 256, max_gamma: int = 8
 ) -> Schedule:
     """The smallest γ within 2% of the best for each batch 1 … max_batch; 0 where none pays.

@@ -16,23 +16,29 @@ from specmath.scenario.acceptances import given_acceptance
 from specmath.serving import ServedStepCost
 from specmath.serving.memory import DraftTax, Memory, draft_tax
 from specmath.serving.of_scenario import served_of
-from specmath.serving.schedule import Schedule, best_gamma_schedule
+from specmath.serving.schedule import Schedule, recommended_schedule
 
 __all__ = ["LoadStudy", "load_study"]
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 CONTEXTS = (1024, 8192, 32768)
 MOST_GAMMA = 16
+LONGEST_SCHEDULE = 256
+"""vLLM's default `max_num_seqs`; shorter where memory holds fewer sequences."""
 
 
 @dataclass(frozen=True)
 class LoadStudy:
-    """One served pair over batch (B) × context (L) × γ; `context` is the scenario's own.
+    """One served pair over batch (B) × context (L) × γ.
+
+    The scenario's own context is one of the contexts; its batch, and the largest that memory holds
+    at that context, are among the batches.
 
     speedup: shape (B, L, γ = 0 … top). plain_seconds: (B,), a plain step at the own context.
     operators: seconds of a plain and of a speculative step by operator, each (B,). fits: whether
     memory holds that many sequences of that context with the draft, (B, L). tax: what the draft
-    takes of the memory; None, and `does_not_fit` in words, where not one sequence fits.
+    takes of the memory; None, and `does_not_fit` in words, where not one sequence fits. The
+    schedule ends at 256 or the largest batch that fits.
     """
 
     served: ServedStepCost
@@ -59,15 +65,23 @@ class LoadStudy:
         return np.asarray(self.speedup[:, :, min(self.gamma, self.speedup.shape[2] - 1)])
 
     @property
-    def best_gamma(self) -> IntArray:
+    def recommended_gamma(self) -> IntArray:
         """The smallest γ within 2% of the best, 0 where none pays; shape (B, L)."""
         return np.array([[near_best(row) for row in by_context] for by_context in self.speedup])
 
+    @property
+    def held(self) -> int:
+        """How many of the batches, the first ones, memory holds at the own context."""
+        return int(self.fits[:, self.own].sum())
+
     def pays(self) -> list[tuple[int, int]]:
-        """Runs of batches that the γ speeds up at the own context, first and last of each."""
+        """Runs of batches that the γ speeds up at the own context and that memory holds, first and
+        last of each."""
         found: list[tuple[int, int]] = []
         before = False
-        for batch, speedup in zip(self.batches.tolist(), self.at_gamma[:, self.own], strict=True):
+        rows = slice(self.held)
+        speeds = self.at_gamma[rows, self.own]
+        for batch, speedup in zip(self.batches[rows].tolist(), speeds, strict=True):
             now = bool(speedup > 1.0 + ROUNDING)
             if now:
                 found = [*found[:-1], (found[-1][0], batch)] if before else [*found, (batch, batch)]
@@ -91,12 +105,16 @@ def load_study(scenario: Scenario) -> LoadStudy:
 
 @lru_cache(maxsize=32)
 def _study(served: ServedStepCost, acceptance: Acceptance, gamma: int, max_gamma: int) -> LoadStudy:
-    batches = np.array(sorted({*BATCHES, served.batch}))
     contexts = np.array(sorted({*CONTEXTS, served.context_tokens}))
     heads = getattr(served.drafter, "heads", MOST_GAMMA)
     top = min(max(gamma, min(max_gamma, MOST_GAMMA)), heads)
     gammas = np.arange(top + 1)
     drafted = min(gamma, top)
+    limits = [_largest(served, int(n), drafted) for n in contexts]
+    own_limit = limits[contexts.tolist().index(served.context_tokens)]
+    # Where memory ends the load is highest: it belongs to the judgement.
+    ending = {own_limit} if 0 < own_limit < BATCHES[-1] else set()
+    batches = np.array(sorted({*BATCHES, served.batch, *ending}))
     tax, fault = _tax(served, acceptance, drafted)
     each = [replace(served, batch=int(b)) for b in batches]
     plain = [one.breakdown(0) for one in each]
@@ -110,10 +128,15 @@ def _study(served: ServedStepCost, acceptance: Acceptance, gamma: int, max_gamma
         plain_seconds=np.array([one.plain_seconds for one in each]),
         plain_operators=_stack(plain),
         speculative_operators=_stack(speculative),
-        fits=batches[:, None] <= [_largest(served, int(n), drafted) for n in contexts],
+        fits=batches[:, None] <= limits,
         tax=tax,
         does_not_fit=fault,
-        schedule=best_gamma_schedule(served, acceptance, max_gamma=top),
+        schedule=recommended_schedule(
+            served,
+            acceptance,
+            max_batch=min(LONGEST_SCHEDULE, max(1, own_limit)),
+            max_gamma=top,
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from specmath.predict import near_best
 from specmath.serving.study import LoadStudy
 from specmath.wording import count, faster, ms, ratio, significant
 
@@ -31,22 +32,27 @@ PARTS = {
 
 
 def load_sentence(study: LoadStudy) -> str:
-    """Up to which batch the γ pays, and how the best γ falls."""
-    speeds, batches, own = study.at_gamma[:, study.own], study.batches, study.own
+    """Up to which batch that memory holds the γ pays, and how the recommended γ falls."""
+    held, own = study.held, study.own
+    speeds, batches = study.at_gamma[:held, own], study.batches[:held]
     context, pays = f"context {study.served.context_tokens:,}", study.pays()
     if study.gamma == 0:
         return "γ=0 is plain decoding: choose a γ to see what load does to it."
-    if not pays:
-        return f"At {context}, γ={study.gamma} does not pay at any batch."
-    best = study.best_gamma[:, own]
+    if not held:
+        return study.does_not_fit or "No batch of the study fits the memory."
+    best = study.recommended_gamma[:held, own]
     fits = ""
-    if study.tax and study.tax.speculative_batch < batches[-1]:
+    if study.tax and held < len(study.batches):
         fits = f" Memory holds batches up to {study.tax.speculative_batch:,} with the draft."
+    if not pays:
+        return (
+            f"At {context}, γ={study.gamma} does not pay at any batch.{_other_gamma(study)}{fits}"
+        )
     top = int(np.argmax(speeds))
     points = [0, *([top] if speeds[top] > 1.03 * max(speeds[0], speeds[-1]) else []), -1]
     told = [f"{faster(float(speeds[i]))} at batch {batches[i]:,}" for i in points]
     ends = f"from {' to '.join(told)}"
-    falls = f"The best γ goes from {best[0]} to {best[-1]}."
+    falls = f"The recommended γ goes from {best[0]} to {best[-1]}."
     if pays == [(batches[0], batches[-1])]:
         return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}{fits}"
     where = f"up to batch {pays[0][1]:,}"
@@ -56,12 +62,28 @@ def load_sentence(study: LoadStudy) -> str:
     return f"At {context}, γ={study.gamma} pays {where}: {ends}. {falls}{fits}"
 
 
+def _other_gamma(study: LoadStudy) -> str:
+    """The γ that does pay at some batch that fits, where the γ in use pays at none."""
+    speeds = study.speedup[: study.held, study.own]
+    row = int(np.argmax(speeds.max(axis=1)))
+    gamma = near_best(speeds[row])
+    if not gamma:
+        return " No other γ does."
+    gain = faster(float(speeds[row, gamma]))
+    return f" γ={gamma} does: {gain} at batch {study.batches[row]:,}."
+
+
 def context_sentence(study: LoadStudy) -> str:
-    """What a longer context does to the speedup at the largest batch, and why."""
-    short, long = (float(study.at_gamma[-1, i]) for i in (0, -1))
-    first, last = (f"{int(study.contexts[i]):,} tokens" for i in (0, -1))
+    """What a longer context does to the speedup at the largest batch that fits both, and why."""
+    held = study.fits.sum(axis=0)
+    ends = (0, int(np.flatnonzero(held)[-1])) if held[0] else (0, 0)
+    if ends[0] == ends[1]:
+        return "No longer context fits the memory."
+    row = int(held[ends[1]]) - 1
+    short, long = (float(study.at_gamma[row, i]) for i in ends)
+    first, last = (f"{int(study.contexts[i]):,} tokens" for i in ends)
     told = (
-        f"At batch {study.batches[-1]:,}, context {first}: {ratio(short)}; {last}: {ratio(long)}."
+        f"At batch {study.batches[row]:,}, context {first}: {ratio(short)}; {last}: {ratio(long)}."
     )
     if long > short:
         return (
@@ -77,17 +99,19 @@ def context_sentence(study: LoadStudy) -> str:
 
 def roof_sentence(study: LoadStudy) -> str:
     """The batch from which arithmetic outweighs the reading of weights in a speculative step."""
-    work, read = (study.speculative_operators[name] for name in ("arithmetic", "weights"))
-    cache = study.speculative_operators["kv"]
+    # Of the batches that fit; of all where none does.
+    last = (study.held or len(study.batches)) - 1
+    parts = {name: each[: last + 1] for name, each in study.speculative_operators.items()}
+    work, read, cache = parts["arithmetic"], parts["weights"], parts["kv"]
     over = np.flatnonzero(work > read)
-    top = max(study.speculative_operators, key=lambda n: study.speculative_operators[n][-1])
-    arithmetic = "Reading weights outweighs what arithmetic adds at every batch shown."
+    top = max(parts, key=lambda name: parts[name][-1])
+    arithmetic = "Reading weights outweighs what arithmetic adds at every batch that fits."
     if over.size:
         first = study.batches[over[0]]
         arithmetic = f"What arithmetic adds outweighs the reading of weights from batch {first:,}."
     cached = np.flatnonzero(cache > read)
     kv = f" The KV cache does from batch {study.batches[cached[0]]:,}." if cached.size else ""
-    return f"{arithmetic}{kv} At batch {study.batches[-1]:,} the largest part is {PARTS[top]}."
+    return f"{arithmetic}{kv} At batch {study.batches[last]:,} the largest part is {PARTS[top]}."
 
 
 def memory_sentence(study: LoadStudy) -> str:
@@ -107,11 +131,11 @@ def memory_sentence(study: LoadStudy) -> str:
 
 
 def cheapest_sentence(study: LoadStudy, usd: np.ndarray) -> str:
-    """The cheapest and the fastest point over batch; usd of the best γ at each batch."""
-    best = study.best_gamma[:, study.own]
+    """The cheapest and the fastest point over batch; usd of the recommended γ at each batch."""
+    best = study.recommended_gamma[:, study.own]
     rows = np.arange(len(best))
     tpot = study.plain_seconds / study.speedup[rows, study.own, best]
-    fits = study.batches <= (study.tax.speculative_batch if study.tax else 0)
+    fits = study.fits[:, study.own]
     if not fits.any():
         return study.does_not_fit or "No batch of the study fits the memory."
     cheap = int(np.argmin(np.where(fits, usd, np.inf)))

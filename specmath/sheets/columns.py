@@ -100,6 +100,15 @@ COLUMNS: dict[str, Meaning] = {
     ),
     "best_gamma": Meaning("Best γ", "tokens", "Fastest γ up to the largest considered", "0"),
     "best_speedup": Meaning("Speedup at best γ", "×", "tokens_per_step / step_cost there"),
+    "recommended_gamma": Meaning(
+        "Recommended γ",
+        "tokens",
+        "Smallest γ within 2% of the fastest; 0 where none is faster than plain decoding",
+        "0",
+    ),
+    "recommended_speedup": Meaning(
+        "Speedup at recommended γ", "×", "tokens_per_step / step_cost there"
+    ),
     "speedup_at_gamma": Meaning("Speedup at this γ", "×", "At the γ of the scenario"),
     "breakeven_alpha": Meaning(
         "Break-even α", "", "Least i.i.d. α that is no slower at the γ in use; empty: none exists"
@@ -110,6 +119,13 @@ COLUMNS: dict[str, Meaning] = {
     ),
     "least_alpha_gamma": Meaning("at γ", "tokens", "Where that is", "0"),
     "batch": Meaning("Batch", "", "Sequences decoded together by one replica", "0", "assumed"),
+    "fits_memory": Meaning(
+        "Fits memory",
+        "",
+        "Whether memory holds so many sequences of the context beside both models; no: not a batch "
+        "that this replica can run",
+        "",
+    ),
     "plain_step_ms": Meaning(
         "Plain step", "ms", "One token a sequence: forward, sampling and host; step-time model"
     ),

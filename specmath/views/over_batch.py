@@ -1,4 +1,4 @@
-"""The table over batch: step time, verification, drafting, speedup, best γ and cost."""
+"""The table over batch: step time, verification, drafting, speedup, recommended γ and cost."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def batch_table(prediction: Prediction) -> Table:
     plain = np.sum(list(study.plain_operators.values()), axis=0)
     step = np.sum(list(study.speculative_operators.values()), axis=0)
     tokens = float(prediction.halves.acceptance.tokens_per_step(study.gamma))
-    best = study.best_gamma[:, study.own]
+    best = study.recommended_gamma[:, study.own]
     columns = [
         column("batch", study.batches),
         column("plain_step_ms", plain * 1e3),
         column("speculative_step_ms", step * 1e3),
         column("step_cost", step / plain, "{speculative_step_ms}/{plain_step_ms}"),
         column("walltime_improvement", tokens / (step / plain), SPEEDUP),
-        column("best_gamma", best),
-        column("best_speedup", study.speedup[np.arange(len(best)), study.own, best]),
+        column("recommended_gamma", best),
+        column("recommended_speedup", study.speedup[np.arange(len(best)), study.own, best]),
         column(
             "tokens_per_second",
             study.batches * tokens / step,
@@ -38,6 +38,7 @@ def batch_table(prediction: Prediction) -> Table:
         columns += _money(study, prediction, tokens, plain, step)
         names = ("tensor_parallel", "draft_gpus", "usd_per_hour")
         inputs += [field_input(name, getattr(s, name), "assumed") for name in names]
+    columns.append(column("fits_memory", ["yes" if f else "no" for f in study.fits[:, study.own]]))
     return Table(
         "Speculation over batch",
         "batch",
