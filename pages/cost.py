@@ -29,6 +29,7 @@ furniture.chart(
     "slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11.",
 )
 furniture.downloads(regimes)
+furniture.notes(found.notes)
 show_cost_over_batch(found)
 show_millisecond(found)
 show_bill(found)

@@ -222,6 +222,41 @@ def test_step_costs_of_servers_lie_within_the_interval() -> None:
         assert ratio * float(cost.total(gamma)) < top * 1.03
 
 
+def test_known_biases_stand_beside_the_prediction_with_their_size() -> None:
+    """The sizes in the words are those of the reported steps and of the reference."""
+    ratios = _computed_over_reported()["EAGLE3"]
+    dearer = f"{min(ratios) - 1:.0%}–{max(ratios) - 1:.0%}".replace("%–", "–")
+    slower = f"{1 - 1 / min(ratios):.0%}–{1 - 1 / max(ratios):.0%}".replace("%–", "–")
+    told = " ".join(predict(scenario(draft="eagle3")).notes)
+    assert f"{dearer} dearer than computed" in told
+    assert f"speedup {slower} lower" in told
+    for draft in ("eagle", "Llama-3.2-1B"):
+        assert "Expect less" not in " ".join(predict(scenario(draft=draft)).notes)
+
+    lines = (DATA / "unseen_models.csv").read_text("utf-8").splitlines()
+    rows = [
+        row
+        for row in csv.DictReader(line for line in lines if not line.startswith("#"))
+        if row["model"] == "DeepSeek-V3"
+    ]
+    misses: dict[int, list[float]] = {}
+    for row in rows:
+        at = {"batch": int(row["batch"]), "context_tokens": int(row["context"])}
+        found = step_seconds(
+            models.find("DeepSeek-V3"), row["gpu"], tokens_per_sequence=1,
+            tensor_parallel=int(row["tp"]), weight_dtype=row["dtype"], **at,
+        )  # fmt: skip
+        miss = 1 - float(found) * 1e3 / float(row["step_ms"])
+        misses.setdefault(at["batch"], []).append(miss)
+    deepseek = {"model": "DeepSeek-V3", "gpu": "H200 SXM", "tensor_parallel": 8, "draft": "mtp"}
+    told = " ".join(predict(scenario(**deepseek)).notes)
+    every = [miss for each in misses.values() for miss in each]
+    assert f"up to {max(misses[1]):.0%} less time" in told
+    assert f"{np.mean(np.abs(every)):.0%} in the mean" in told
+    assert f"{np.mean(np.abs(misses[128])):.0%} at batch 128" in told
+    assert "latent attention" not in " ".join(predict(scenario(**deepseek, batch=128)).notes)
+
+
 def test_magicdec_step_costs_lie_above_what_is_computed_a_known_miss() -> None:
     """Rows of arXiv 2408.11049 with a draft model, which reads a cache of 512 tokens: the printed
     (draft + verify) / plain is 13% (median) above the computed s; 5 of 17 lie within 10%."""
