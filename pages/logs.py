@@ -31,7 +31,7 @@ with reading_tab:
             logs_found.numbers(reading)
         logs_found.show_warnings(reading)
         logs_found.show_windows(reading)
-        logs_found.show_tables(reading, shape)
+        logs_found.show_tables(reading, speed, shape)
 with review_tab:
     show_review()
 with drift_tab:

@@ -6,13 +6,13 @@ import streamlit as st
 
 from pages.ui.furniture import safe, verbatim
 from pages.ui.guidance import MARKS
-from pages.ui.state import adopt, is_example, prediction, scenario
+from pages.ui.state import adopt, examples, prediction, scenario
 from specmath.checks import InputError
 from specmath.logs import Reading
 from specmath.logs.answer import Answer
 from specmath.logs.answers import answer_all
 from specmath.logs.speed import Speed
-from specmath.logs.taken import Shape, scenario_from
+from specmath.logs.taken import Shape, handed_on, scenario_from
 from specmath.wording import significant
 
 STATE_MARKS = MARKS | {"info": ":blue[:material/info:]"}
@@ -31,7 +31,9 @@ def show_costs(gamma: int | None = None) -> None:
     else:
         cost = f"c = {significant(found.halves.cost.c)}"
     verified = significant(float(found.halves.cost.verify(gamma)))
-    whose = "the example's: put yours in the scenario above" if is_example() else "the scenario's"
+    whose = "the scenario's"
+    if "draft cost" in examples():
+        whose = "the example's: put yours in the scenario above"
     st.caption(
         f":material/edit_note: Costs are {whose}: {cost}, verifying {gamma + 1} tokens {verified} "
         "plain steps."
@@ -51,16 +53,19 @@ def use_in_calculator(reading: Reading, shape: Shape) -> None:
     """The acceptance of the log becomes the scenario's."""
     try:
         taken = scenario_from(reading, scenario(), shape)
+        notes = handed_on(reading, scenario(), shape)
     except InputError as error:
         st.caption(f"Not for the calculator: {verbatim(str(error))}.")
         return
     if st.button("Use in the calculator", type="primary", icon=":material/calculate:"):
         try:
-            adopt(taken)
+            adopt(taken, still_examples={*examples()} - {"acceptance"})
         except InputError as error:
             st.error(f"{verbatim(str(error))}. Nothing was taken over.")
             return
         st.session_state["log_taken"] = True
         st.rerun()
+    for note in notes:
+        st.caption(f":material/info: {verbatim(note)}.")
     if st.session_state.pop("log_taken", False):
         st.success("Taken into the scenario, with its γ.", icon=":material/check:")

@@ -5,6 +5,7 @@ import streamlit as st
 from pages.ui.furniture import verbatim
 from specmath.checks import InputError
 from specmath.logs import LogError, Reading, read
+from specmath.logs.plain import read_run
 
 LONGEST_PASTE = 1_000_000
 
@@ -53,14 +54,24 @@ def upload_box(key: str, label: str) -> list[bytes]:
     return [one.getvalue() for one in found]
 
 
-def side(key: str, label: str) -> list[Reading] | None:
-    """One of two sides to compare: pasted or opened; None, with a message, where unreadable."""
+@st.cache_data(max_entries=16, show_spinner=False)
+def run_cached(sources: tuple[str | bytes, ...]) -> list[Reading]:
+    """As read_cached; of a run without speculation its speed."""
+    return read_run(list(sources) if len(sources) > 1 else sources[0])
+
+
+def side(key: str, label: str, *, plain: bool = False) -> list[Reading] | None:
+    """One of two sides to compare: pasted or opened; None, with a message, where unreadable.
+
+    With `plain` a run without speculation is one, if it tells its speed.
+    """
     text = paste_box(key, label, height=100)
     files = upload_box(f"{key}_files", f"{label}: or open files")
     if not files and not text.strip():
         return None
     try:
-        return read_cached(tuple(files) or (text,), None)
+        sources = tuple(files) or (text,)
+        return run_cached(sources) if plain else read_cached(sources, None)
     except (LogError, InputError) as error:
         st.error(verbatim(str(error)), icon=":material/error:")
         return None

@@ -13,7 +13,8 @@ from specmath.checks import InputError
 from specmath.logs import Reading
 from specmath.logs.answer import Answer
 from specmath.logs.gamma_advice import GAMMA, gamma_rows
-from specmath.logs.taken import Shape, scenario_from
+from specmath.logs.speed import Speed
+from specmath.logs.taken import Shape, drafts_of
 from specmath.predict import predict
 from specmath.views.logs import survival_table, windows_table
 from specmath.wording import significant
@@ -48,7 +49,7 @@ def numbers(reading: Reading) -> None:
         "Tokens per pass, drafted or not": _rounded(reading.tokens_per_pass),
         "γ": _count(reading.gamma),
         "α": _rounded(reading.alpha),
-        "α, interval": interval and f"{interval[0]:.3f} to {interval[1]:.3f}",
+        "α, interval": interval and " to ".join(map(significant, interval)),
         "Coverage: steps with a draft": reading.coverage and f"{reading.coverage:.0%}",
         "Drafting, ms a step": _rounded(reading.draft_seconds and 1e3 * reading.draft_seconds),
         "c": _rounded(reading.c),
@@ -107,10 +108,11 @@ def show_windows(reading: Reading) -> None:
     )
 
 
-def show_tables(reading: Reading, shape: Shape) -> None:
+def show_tables(reading: Reading, speed: Speed | None, shape: Shape) -> None:
     """What the charts show, and the table over γ, each with its downloads."""
     with suppress(InputError):  # the answers say why no γ can be judged
-        table(gamma_rows(reading, predict(scenario_from(reading, scenario(), shape)), shape))
+        drafts = predict(drafts_of(reading, scenario(), shape))
+        table(gamma_rows(reading, drafts, shape, speed))
     for shown in (survival_table(reading), windows_table(reading)):
         if shown is not None:
             table(shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from specmath.logs import LogError, Reading, read
 from specmath.logs.answer import Answer
 from specmath.logs.answers import answer_all
 from specmath.logs.gamma_advice import gamma_rows
-from specmath.logs.speed import Speed, speed_of
+from specmath.logs.observed import at_load_of
+from specmath.logs.plain import read_run
+from specmath.logs.speed import Speed, number_of, speed_of, tpot_of
 from specmath.logs.taken import SHAPES, Shape, drafts_of
 from specmath.predict import predict
 from specmath.scenario import SPECS, Scenario
@@ -73,11 +75,15 @@ def cost_scenario(scenario_file: str | None, options: dict[str, Any]) -> Scenari
     return read_scenario(scenario_file, given)
 
 
-def read_files(paths: Sequence[str], gamma: int | None) -> list[Reading]:
-    """All readings of these files, in order of time; InputError where nothing can be read."""
+def read_files(paths: Sequence[str], gamma: int | None, *, plain: bool = False) -> list[Reading]:
+    """All readings of these files, in order of time; InputError where nothing can be read.
+
+    With `plain` a run without speculation is one, if it tells its speed.
+    """
     sources = [sys.stdin.buffer if path == "-" else Path(path) for path in paths]
+    reader = read_run if plain else read
     try:
-        return read(sources if len(sources) > 1 else sources[0], gamma=gamma)
+        return reader(sources if len(sources) > 1 else sources[0], gamma=gamma)
     except LogError as error:
         raise InputError(str(error)) from error
 
@@ -109,30 +115,35 @@ def read_command(
     """Read logs, metrics, benchmark results and responses, and answer what they answer."""
     base = cost_scenario(scenario_file, options)
     readings = read_files(files, gamma)
-    plain = _fastest_fact(read_files([baseline], None)) if baseline else None
+    plain = read_files([baseline], None, plain=True) if baseline else []
     found = []
     for reading in readings:
+        timed, notes = _timed(plain, reading)
         speed = speed_of(
             reading,
-            plain=plain,
+            plain=timed,
             plain_ms=baseline_itl_ms,
             plain_tokens_per_second=baseline_tokens_per_second,
             ms=tpot_ms,
             tokens_per_second=tokens_per_second,
         )
+        if speed is not None:
+            speed = replace(speed, basis="; ".join((speed.basis, *notes)))
         found.append((reading, answer_all(reading, base, speed, drafts_as), speed))
     _PRINTERS[style](found, base, drafts_as)
 
 
-def _fastest_fact(readings: Sequence[Reading]) -> Reading:
-    """The reading of a plain run that tells how fast it was."""
-    names = ("mean_tpot_ms", "output_throughput", "tokens_per_second")
-    for reading in readings:
-        if any(reading.fact(name) is not None for name in names):
-            return reading
+def _timed(plain: Sequence[Reading], reading: Reading) -> tuple[Reading | None, tuple[str, ...]]:
+    """The plain run that tells how fast it was, of a sweep the one nearest in load; notes."""
+    if not plain:
+        return None, ()
+    near, notes = at_load_of("baseline", plain, [reading])
+    for one in near:
+        if tpot_of(one) or number_of(one, "output_throughput", "tokens_per_second"):
+            return one, notes
     raise InputError(
         "baseline must tell a time per token or tokens per second (a benchmark result), "
-        f"got {readings[0].engine} {readings[0].format}"
+        f"got {plain[0].engine} {plain[0].format}"
     )
 
 

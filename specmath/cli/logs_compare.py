@@ -109,12 +109,13 @@ def review_command(
     """Did it work? Predicted, observed and their difference: keep, change γ or roll back.
 
     BEFORE and AFTER are benchmark results (several runs in one file give a better interval),
-    metrics pages or logs. With --scenario the prediction is what that scenario planned; else it
-    takes the acceptance that the logs show.
+    metrics pages or logs. BEFORE needs no speculation, only its speed: a plain run of llama.cpp
+    (log, metrics, responses) or guidellm's table will do. With --scenario the prediction is what
+    that scenario planned; else it takes the acceptance that the logs show.
     """
     base = cost_scenario(scenario_file, options)
     found = review(
-        read_files([before], None), read_files([after], gamma), base,
+        read_files([before], None, plain=True), read_files([after], gamma, plain=True), base,
         planned=scenario_file is not None, shape=drafts_as,
     )  # fmt: skip
     if style == "table":

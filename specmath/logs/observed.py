@@ -10,20 +10,22 @@ difference under 5% counts as none: two runs of the same server easily differ by
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import t as student
 
 from specmath.logs.record import Reading
+from specmath.logs.speed import number_of, tpot_of
+from specmath.wording import significant
 
-__all__ = ["UNSEEN", "Span", "observed_speedup"]
+__all__ = ["UNSEEN", "Span", "at_load_of", "observed_speedup"]
 
 UNSEEN = 0.05
 LEVEL = 0.95
-LATENCY = ("mean_tpot_ms",)
-THROUGHPUT = ("output_throughput", "tokens_per_second")
+NEAR_LOAD = 1.25
+"""Two concurrencies within this factor are one load."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +38,66 @@ class Span:
     basis: str
 
 
-def _values(readings: Sequence[Reading], names: Sequence[str]) -> list[tuple[float, Reading]]:
-    found = []
-    for reading in readings:
-        for name in names:
-            value = reading.fact(name)
-            if isinstance(value, float) and value > 0:
-                found.append((value, reading))
-                break
-    return found
+def _tokens_a_second(reading: Reading) -> float | None:
+    return number_of(reading, "output_throughput", "tokens_per_second")
+
+
+def _values(
+    readings: Sequence[Reading], measure: Callable[[Reading], float | None]
+) -> list[tuple[float, Reading]]:
+    return [(value, one) for one in readings if (value := measure(one)) is not None]
 
 
 def observed_speedup(
     before: Sequence[Reading], after: Sequence[Reading]
 ) -> tuple[Span, str] | None:
     """(speedup of AFTER, what it is measured by); None where the sides tell no like numbers."""
-    for names, label, sign in ((LATENCY, "time per token", 1), (THROUGHPUT, "throughput", -1)):
-        pair = _values(before, names), _values(after, names)
+    for measure, label, sign in (
+        (tpot_of, "time per token", 1),
+        (_tokens_a_second, "throughput", -1),
+    ):
+        pair = _values(before, measure), _values(after, measure)
         if pair[0] and pair[1]:
             return _ratio(pair[0], pair[1], sign), label
     return None
+
+
+def at_load_of(
+    name: str, readings: Sequence[Reading], other: Sequence[Reading]
+) -> tuple[Sequence[Reading], tuple[str, ...]]:
+    """Of runs at several concurrencies (a sweep) those nearest to the load of `other`; a note.
+
+    As they are where they are all of one load, or where both sides are sweeps. Where the other
+    side does not tell its concurrency, the lowest.
+    """
+    loads = [_load(reading) for reading in readings]
+    known = [load for load in loads if load is not None]
+    theirs = [load for reading in other if (load := _load(reading)) is not None]
+    sweeps = [bool(each) and max(each) > NEAR_LOAD * min(each) for each in (known, theirs)]
+    nearest = min(known, default=None)
+    if sweeps[0] and not sweeps[1] and theirs:
+        nearest = min(known, key=lambda load: abs(math.log(load / theirs[0])))
+    if nearest is None or sweeps[1]:
+        return readings, ()
+    kept = readings
+    if sweeps[0]:
+        kept = [
+            reading
+            for reading, load in zip(readings, loads, strict=True)
+            if load is not None and max(load / nearest, nearest / load) <= NEAR_LOAD
+        ]
+    took, many = significant(nearest), f"{name} holds runs at several concurrencies"
+    if not theirs:
+        text = f"{many}, and the other side does not tell its own: {took}, the lowest, was taken"
+        return kept, (text,) if sweeps[0] else ()
+    if max(nearest / theirs[0], theirs[0] / nearest) > NEAR_LOAD:
+        text = f"Another concurrency: {name} {took}, the other side {significant(theirs[0])}"
+        return kept, (text,)
+    return kept, ()
+
+
+def _load(reading: Reading) -> float | None:
+    return number_of(reading, "max_concurrency", "concurrency")
 
 
 def _ratio(
@@ -94,4 +136,4 @@ def _relative_error(side: list[tuple[float, Reading]]) -> float | None:
     spread, count = reading.fact("std_tpot_ms"), reading.fact("completed")
     if not isinstance(spread, float) or not isinstance(count, float) or count < 2:
         return None
-    return spread / math.sqrt(count) / value
+    return spread / 1e3 / math.sqrt(count) / value

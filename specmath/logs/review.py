@@ -13,16 +13,18 @@ import numpy as np
 
 from specmath.checks import InputError
 from specmath.logs.alike import unlike
-from specmath.logs.observed import UNSEEN, Span, observed_speedup
+from specmath.logs.curve import log_curve
+from specmath.logs.observed import UNSEEN, Span, at_load_of, observed_speedup
 from specmath.logs.record import Reading
-from specmath.logs.speed import Speed, overhead_of
-from specmath.logs.taken import Shape, scenario_from, shape_of
+from specmath.logs.speed import Speed
+from specmath.logs.taken import Shape, drafts_of, scenario_from, shape_of
 from specmath.predict import NEAR_BEST, Prediction, predict
 from specmath.scenario import Scenario
+from specmath.scenario.files import revised
 from specmath.verdict import WORTH_CHANGING
 from specmath.wording import change, faster, ratio
 
-__all__ = ["Review", "review"]
+__all__ = ["Review", "cost_unknown", "review"]
 
 Decision = Literal["keep", "change", "roll back", "run longer"]
 
@@ -61,6 +63,11 @@ def review(
     rates cut or extended to the new γ). Raises InputError where neither side has anything to
     compare: latency, throughput or tokens per step.
     """
+    if not before or not after:
+        raise InputError("each side must hold at least one reading, got none")
+    before, mixed = at_load_of("BEFORE", before, after)
+    after, also = at_load_of("AFTER", after, before)
+    loads = mixed or also
     first, last = _main(before), _main(after)
     observed, measure = observed_speedup(before, after) or (None, TOKENS)
     if observed is None and not (first.tokens_per_step or last.tokens_per_step):
@@ -69,11 +76,18 @@ def review(
             f"got {first.engine} {first.format} and {last.engine} {last.format}"
         )
     prediction = _prediction(first, last, base, planned, shape)
-    predicted = _predicted(first, prediction, planned, shape)
+    predicted = _predicted(first, prediction, _basis(base, planned), shape)
     observed = observed or _by_tokens(first, last, base)
     better = _other_gamma(last, base, None if _speculates(first) else observed, shape)
     decision, gamma, headline = _decide(first, last, observed, better)
-    because = [_against(predicted, observed)] if predicted and observed else []
+    because = []
+    if predicted and observed and measure != TOKENS:
+        because.append(_against(predicted, observed))
+    if base.draft_form == "range" and not planned and predicted is not None:
+        because.append(
+            "The draft cost is not known: the prediction spans the usual c, "
+            f"{base.c_low:g} to {base.c_high:g}"
+        )
     if measure == TOKENS:
         because.append("No latency in both runs: judged by tokens per step and the costs given")
     return Review(
@@ -87,14 +101,19 @@ def review(
         difference=_difference(predicted, observed),
         tokens_before=first.tokens_per_step,
         tokens_after=last.tokens_per_step,
-        warnings=(*unlike(before, after), *_other_plan(last, base, planned)),
+        warnings=tuple(
+            dict.fromkeys((*loads, *unlike(before, after), *_other_plan(last, base, planned)))
+        ),
     )
+
+
+def cost_unknown(base: Scenario) -> Scenario:
+    """`base` with the cited range for c, where nobody gave the costs."""
+    return revised(base, {"draft_form": "range"})
 
 
 def _main(readings: Sequence[Reading]) -> Reading:
     """The reading of a side that tells most: speculative with positions, then with anything."""
-    if not readings:
-        raise InputError("each side must hold at least one reading, got none")
     return max(readings, key=lambda r: (r.tokens_per_step is not None, bool(r.survival)))
 
 
@@ -122,14 +141,20 @@ def _prediction(
         return None
 
 
+def _basis(base: Scenario, planned: bool) -> str:
+    if planned:
+        return "as planned"
+    costs = "draft cost unknown" if base.draft_form == "range" else "costs of the scenario"
+    return f"acceptance of the log, {costs}"
+
+
 def _predicted(
-    first: Reading, p: Prediction | None, planned: bool, shape: Shape | None
+    first: Reading, p: Prediction | None, where: str, shape: Shape | None
 ) -> Span | None:
     """Speedup of AFTER against BEFORE: both against plain, at every end of what is unknown."""
     gamma = (first.gamma or 0) if _speculates(first) else 0
     if p is None or gamma >= len(p.curve.gamma) or (gamma and shape_of(first, shape) != "chain"):
         return None
-    where = "as planned" if planned else "acceptance of the log, costs of the scenario"
     return _gain(p, p.scenario.gamma, p, gamma, where)
 
 
@@ -159,14 +184,17 @@ def _by_tokens(first: Reading, last: Reading, base: Scenario) -> Span | None:
 
 
 def _difference(predicted: Span | None, observed: Span | None) -> Span | None:
-    """Observed / predicted − 1, with the interval of what was observed."""
+    """Observed / predicted − 1, with the intervals of both."""
     if predicted is None or observed is None:
         return None
-    value = observed.value / predicted.value - 1.0
-    if observed.low is None or observed.high is None:
-        return Span(value, None, None, observed.basis)
-    ends = [x / predicted.value - 1.0 for x in (observed.low, observed.high)]
-    return Span(value, ends[0], ends[1], observed.basis)
+    value, basis = observed.value / predicted.value - 1.0, observed.basis
+    if observed.low is None and predicted.low is None:
+        return Span(value, None, None, basis)
+    if predicted.low is not None:
+        basis += "; over what the prediction leaves open"
+    low = (observed.low or observed.value) / (predicted.high or predicted.value) - 1.0
+    high = (observed.high or observed.value) / (predicted.low or predicted.value) - 1.0
+    return Span(value, low, high, basis)
 
 
 # ── the decision ─────────────────────────────────────────────────────────────────────────────
@@ -215,21 +243,20 @@ def _other_gamma(
 ) -> tuple[int, float] | None:
     """(γ, its speedup over the γ that ran) with AFTER's acceptance.
 
-    What the pass cost beyond the scenario, where BEFORE is a plain run, comes with every γ. Only
-    a shorter γ or one token longer, and only for a chain with rates for each position.
+    Where BEFORE is a plain run the costs are those that it shows (`log_curve`). Only a shorter γ
+    or one token longer, and only for a chain with rates for each position.
     """
     ran = last.gamma
     if not ran or not last.survival or shape_of(last, shape) != "chain":
         return None
-    p = predict(scenario_from(last, base, shape))
-    rest = 0.0
-    if against_plain is not None:
-        rest = overhead_of(last, p, Speed(against_plain.value, None, "observed")).rest
-    top = min(ran + 1, len(p.curve.gamma) - 1)
-    costs = np.maximum(p.curve.step_cost[1 : top + 1] + rest, 1e-9)
-    speeds = p.curve.tokens_per_step[1 : top + 1] / costs
+    speed = None if against_plain is None else Speed(against_plain.value, None, "observed")
+    curve = log_curve(last, drafts_of(last, base, shape), speed)
+    top = min(ran + 1, len(curve.speedup) - 1)
+    speeds = curve.speedup[1 : top + 1]
     best = 1 + int(np.argmax(speeds >= speeds.max() / NEAR_BEST))
-    return None if best == ran else (best, float(speeds[best - 1] / speeds[ran - 1]))
+    # At the least favourable end of what is not known.
+    gain = min(float(end[best] / end[ran]) for end in curve.ends)
+    return None if best == ran else (best, gain)
 
 
 def _other_plan(last: Reading, base: Scenario, planned: bool) -> list[str]:
