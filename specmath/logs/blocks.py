@@ -4,15 +4,16 @@ Windows of one server are alike because its traffic is. The integrated autocorre
 
     τ_int = 1 + 2 Σ_k ρ_k        (Sokal 1997, Functional Integration, Sec. 3: summed to 5 τ_int)
 
-is estimated from the baseline; a block is 3 τ_int windows long. The mean of a block of windows with
-weights n_t varies by the wander of traffic and by the chance of its N = Σ n_t steps:
+is estimated from the baseline; a block has the f of some 2.4 τ_int even windows. The mean of a
+block of windows with weights n_t varies by the wander of traffic and by the chance of its N = Σ n_t
+steps:
 
     Var = σ² f + ν/N        f = Σ_ij n_i n_j φ^|i−j| / N²,   φ = (τ_int − 1)/(τ_int + 1)
 
-with σ² and ν unknown. So a current block has no fewer windows, and an f no larger and an N no
-smaller than the means over the baseline's blocks (of f, and of 1/N): it then varies no more than
-theirs do on average, whatever share of that is wander. A busier log is not judged by fewer windows,
-nor a quieter one by fewer steps. What correlation is left between blocks is that of an AR(1) series
+with σ² and ν unknown. So a current block has an f no larger and an N no smaller than the means over
+the baseline's blocks (of f, and of 1/N): it then varies no more than theirs do on average, whatever
+share of that is wander. A busier log is not judged by fewer windows, nor a quieter one by fewer
+steps. What correlation is left between blocks is that of an AR(1) series
 of this τ_int: the mean of many varies 1/(1 − τ_int/2b) times as much as that of independent ones of
 b windows.
 """
@@ -31,7 +32,7 @@ from specmath.logs.record import Reading
 __all__ = ["Blocks", "Plan", "Series", "autocorrelation_time", "comparable", "cut", "plan"]
 
 WIDTH = 3.0
-"""Windows of a block, in autocorrelation times."""
+"""Windows of a block, in autocorrelation times; 1/UNEVEN of it where they are even."""
 
 MOST_BLOCKS = 64
 FEWEST_EVENTS = 10
@@ -41,7 +42,7 @@ EVEN = 0.5
 """Least weight of a baseline block, in mean weights of its windows."""
 
 UNEVEN = 1.25
-"""Greatest f of a baseline block, in f of as many even windows: uneven ones need not be more."""
+"""Greatest f of a baseline block, in that of WIDTH autocorrelation times of even windows."""
 
 SLACK = 1e-9
 NEGLIGIBLE = 1.2
@@ -89,10 +90,10 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a log is cut: at least `windows` and `weight` a block, and `wander` (f above) at most.
+    """How a log is cut: at most `wander` (f above) and at least `weight` a block.
 
-    `scarce` says which steps ("rejected" or "accepted") are so few that they, not the correlation,
-    make the blocks long.
+    That takes about `windows`, 0.8 of them where they are even; `scarce` says which steps
+    ("rejected" or "accepted") are so few that they, not the correlation, make the blocks long.
     """
 
     tau: float
@@ -198,7 +199,7 @@ def autocorrelation_time(values: FloatArray) -> float:
 
 
 def plan(series: Series) -> Plan:
-    """Blocks of 3 τ_int windows; more where that makes over 64 blocks or leaves events scarce."""
+    """Blocks of some 3 τ_int windows; more where those are over 64 or leave events scarce."""
     tau = autocorrelation_time(series.values)
     length = math.ceil(WIDTH * tau) if tau > 1.0 else 1
     length = max(length, math.ceil(series.values.size / MOST_BLOCKS))
@@ -252,9 +253,8 @@ def cut(series: Series, how: Plan) -> Blocks:
     begin, sums = 0, (0.0, 0.0, 0.0)
     for index, one in enumerate(series.weights.tolist()):
         sums = _joined(*sums, one, how.phi)
-        share, heavy = sums[1] / sums[0] ** 2, sums[0] >= how.weight * (1.0 - SLACK)
-        many = index - begin + 1 >= how.windows and share <= how.wander * (1.0 + SLACK)
-        if many and heavy:
+        share = sums[1] / sums[0] ** 2
+        if share <= how.wander * (1.0 + SLACK) and sums[0] >= how.weight * (1.0 - SLACK):
             part = slice(begin, index + 1)
             means.append(float(np.average(series.values[part], weights=series.weights[part])))
             first.append(begin)

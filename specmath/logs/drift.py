@@ -119,10 +119,11 @@ def _windows_tested(base: Series, now: Series, rate: float) -> Drift:
         how, wander=float(blocks.wander.mean()), weight=float(1.0 / (1.0 / blocks.weights).mean())
     )
     current = cut(now, as_sure)
-    found = replace(found, current_blocks=current.means.size)
+    each = float(np.mean(np.subtract(blocks.last, blocks.first))) + 1.0
+    found = replace(found, current_blocks=current.means.size, block_windows=round(each))
     if not current.means.size:
         return replace(found, why=_current_too_short(base, now, as_sure))
-    left = 1.0 - how.tau / (2.0 * max(how.windows, how.tau)) if how.tau > 1.0 else 1.0
+    left = 1.0 - how.tau / (2.0 * max(each, how.tau)) if how.tau > 1.0 else 1.0
     widened = math.sqrt((1.0 + (SHORT / base.values.size) ** 2) / left)
     return _tested(found, blocks, current, now, _ceiling(base, now), widened)
 
