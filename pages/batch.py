@@ -38,7 +38,8 @@ furniture.chart(
 furniture.chart(
     operators_over_batch(study),
     "What a step is spent on, over batch",
-    roof_sentence(study),
+    f"{roof_sentence(study)} Each pair of bars is in plain steps of its own batch; point at one "
+    "for milliseconds. Pale: more sequences than the memory holds.",
     height=460,
 )
 furniture.table(batch_table(found))

@@ -12,10 +12,24 @@ from typing import Any
 
 from specmath.checks import InputError, real
 
-__all__ = ["Gpu", "catalogue", "find"]
+__all__ = ["CUSTOM_EXAMPLE", "Gpu", "catalogue", "custom", "find"]
 
 # The tensor cores run these at the rate of the format named.
 _SAME_PEAK = {"fp16": "bf16", "mxfp4": "fp4", "nvfp4": "fp4"}
+CUSTOM = "custom:"
+CUSTOM_EXAMPLE = "custom:8,2500,288"
+"""A GPU that no catalogue has: TB/s of its memory, dense bf16 TFLOP/s, GB; and GB/s of its link."""
+
+_CUSTOM_NUMBERS = (
+    ("bandwidth in TB/s", 0.01, 1000.0, 1e12),
+    ("bf16 TFLOP/s", 0.1, 1e6, 1e12),
+    ("memory in GB", 1.0, 1e5, 1e9),
+    ("interconnect in GB/s", 0.1, 1e5, 1e9),
+)
+_CUSTOM_LINK = 0.1
+"""Interconnect over bandwidth where it is not given: 0.09 to 0.15 in A100, H100, H200 and B200."""
+_CUSTOM_USD_PER_HOUR = 2.5
+
 _PRICE_SOURCE = "2026, assumed list price of on-demand clouds; replace it with your own"
 
 
@@ -99,6 +113,47 @@ def catalogue() -> dict[str, Gpu]:
     return dict(_gpus())
 
 
+def custom(text: str) -> Gpu:
+    """ "custom:8,2500,288" → a GPU of 8 TB/s, 2500 dense bf16 TFLOP/s and 288 GB.
+
+    A fourth number is its interconnect in GB/s, one direction; 0.1 of the bandwidth is assumed
+    otherwise, fp8 at twice the rate of bf16, and 2.50 USD an hour. No calibration is of it, so
+    the general coefficients are used. Raises InputError with what is wrong and the bounds.
+    """
+    parts = text[len(CUSTOM) :].split(",")
+    if len(parts) not in (3, 4):
+        raise InputError(
+            f"gpu must be custom: bandwidth in TB/s, bf16 TFLOP/s, memory in GB (and interconnect "
+            f"in GB/s), such as {CUSTOM_EXAMPLE}; got {text!r}"
+        )
+    values = []
+    for part, (what, low, high, unit) in zip(parts, _CUSTOM_NUMBERS, strict=False):
+        try:
+            number = float(part)
+        except ValueError as error:
+            raise InputError(f"gpu: {what} must be a number, got {part.strip()!r}") from error
+        values.append(float(real(f"gpu: {what}", number, low, high)) * unit)
+    bandwidth, peak, memory = values[:3]
+    given = "your own numbers"
+    return Gpu(
+        name=CUSTOM + ",".join(f"{float(part):.12g}" for part in parts),
+        vendor="your own",
+        bandwidth=bandwidth,
+        peaks={"bf16": peak, "fp8": 2.0 * peak},
+        memory=memory,
+        interconnect=values[3] if len(values) > 3 else _CUSTOM_LINK * bandwidth,
+        interconnect_kind="as given" if len(values) > 3 else "assumed",
+        usd_per_hour=_CUSTOM_USD_PER_HOUR,
+        sources={
+            "bandwidth": given,
+            "peaks": f"{given}; fp8 assumed at twice bf16",
+            "memory": given,
+            "interconnect": given if len(values) > 3 else "assumed: a tenth of the bandwidth",
+            "usd_per_hour": "assumed: about an on-demand H100 in 2026; replace it with your own",
+        },
+    )
+
+
 def _key(name: str) -> str:
     """A spelling without vendor, case and separators: "NVIDIA H100 SXM5" -> "h100sxm5"."""
     text = name.lower()
@@ -115,16 +170,22 @@ def _by_key() -> dict[str, Gpu]:
 
 
 def find(name: str | Gpu) -> Gpu:
-    """The GPU of that name, however spelt ("h100_sxm", "NVIDIA H100 SXM5"); a record passes.
+    """The GPU of that name, however spelt ("h100_sxm", "NVIDIA H100 SXM5"); a record passes, and
+    one's own numbers as `custom` reads them.
 
     Raises InputError with the nearest names where the catalogue does not have it.
     """
     if isinstance(name, Gpu):
         return name
+    if str(name).strip().lower().startswith(CUSTOM):
+        return custom(str(name).strip())
     known = _by_key()
     key = _key(str(name))
     if key in known:
         return known[key]
     close = difflib.get_close_matches(key, known, n=5, cutoff=0.4)
     nearest = list(dict.fromkeys(known[match].name for match in close)) or sorted(_gpus())
-    raise InputError(f"gpu must be in the catalogue, got {name!r}; nearest: {', '.join(nearest)}")
+    raise InputError(
+        f"gpu must be in the catalogue, got {name!r}; nearest: {', '.join(nearest)}; or its own "
+        f"TB/s, bf16 TFLOP/s and GB, such as {CUSTOM_EXAMPLE}"
+    )

@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 
-from specmath import hardware
+from specmath import hardware, models
 from specmath.checks import InputError
+from specmath.steptime import calibration_basis, step_seconds
 
 # (multiprocessors or compute units, boost clock in GHz, dense 16-bit FLOP a clock each), read in
 # the architecture whitepapers (Ampere GA100 and GA102, Hopper, Ada, RTX Blackwell, CDNA 3 and 4):
@@ -173,3 +174,53 @@ def test_peaks_of_ones_own_are_checked():
         dataclasses.replace(hardware.find("l4"), peaks={})
     with pytest.raises(InputError, match=r"peaks\[bf16\]"):
         dataclasses.replace(hardware.find("l4"), peaks={"bf16": 0.0})
+
+
+def test_a_gpu_of_ones_own_numbers_is_the_catalogue_gpu_of_those_numbers():
+    """An L4 has no calibration either: typed by its numbers it takes the same times."""
+    l4 = hardware.find("l4")
+    typed = (
+        f"{l4.bandwidth / 1e12:.12g}, {l4.peak('bf16') / 1e12:.12g}, "
+        f"{l4.memory / 1e9:.12g}, {l4.interconnect / 1e9:.12g}"
+    )
+    own = hardware.find(f"Custom: {typed}")
+    for field in ("bandwidth", "memory", "interconnect"):
+        assert getattr(own, field) == pytest.approx(getattr(l4, field), rel=1e-11)
+    grid = {"batch": [1, 8, 64], "tokens_per_sequence": 5, "context_tokens": 4096}
+    for tp in (1, 2):
+        at = grid | {"tensor_parallel": tp}
+        expected = step_seconds(models.find("Llama-3.1-8B"), l4, **at)
+        assert step_seconds(models.find("Llama-3.1-8B"), own, **at) == pytest.approx(expected)
+    assert not calibration_basis(own).calibrated
+    assert hardware.find(own.name) == own, "its name says it all: it survives a link and a file"
+    assert own.interconnect_kind == "as given"
+
+
+def test_what_is_assumed_of_a_gpu_of_ones_own_numbers_is_said():
+    own = hardware.find("custom:8,2500,288")
+    assert (own.bandwidth, own.memory, own.peaks["bf16"]) == (8e12, 288e9, 2500e12)
+    assert own.peaks["fp8"] == 5000e12
+    assert own.interconnect == 800e9
+    for field in ("interconnect", "usd_per_hour", "peaks"):
+        assert "assumed" in own.sources[field]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("custom:8,2500", ["bandwidth in TB/s, bf16 TFLOP/s, memory in GB", "'custom:8,2500'"]),
+        ("custom:8,2500,288,800,9", ["custom:8,2500,288"]),
+        ("custom:8,2500,big", ["memory in GB must be a number", "'big'"]),
+        ("custom:8,2500,", ["memory in GB must be a number", "''"]),
+        ("custom:8000,2500,288", ["bandwidth in TB/s", "8000", "<= 1000"]),
+        ("custom:0,2500,288", ["bandwidth in TB/s", ">= 0.01"]),
+        ("custom:8,nan,288", ["bf16 TFLOP/s", "nan"]),
+        ("custom:8,2500,-1", ["memory in GB", "-1"]),
+        ("custom:8,2500,288,0", ["interconnect in GB/s", "0"]),
+        ("GB300", ["'GB300'", "nearest: B200 SXM", "custom:8,2500,288"]),
+    ],
+)
+def test_wrong_numbers_of_ones_own_are_named(text, words):
+    with pytest.raises(InputError) as error:
+        hardware.find(text)
+    assert all(word in str(error.value) for word in words), str(error.value)

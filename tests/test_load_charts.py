@@ -66,8 +66,14 @@ def test_stacks_add_up_to_the_two_steps() -> None:
         ("plain", STUDY.plain_seconds),
         ("speculative", sum(STUDY.speculative_operators.values())),
     ):
-        bars = [np.asarray(t.y) for t in figure.data if t.offsetgroup == group]
-        np.testing.assert_allclose(np.sum(bars, axis=0), np.asarray(seconds) * 1e3)
+        bars = [t for t in figure.data if t.offsetgroup == group]
+        stack = np.sum([np.asarray(t.y) for t in bars], axis=0)
+        # Plain bars are 1 high, speculative ones s(γ): readable from batch 1 to 512.
+        np.testing.assert_allclose(stack, np.asarray(seconds) / STUDY.plain_seconds)
+        in_ms = np.sum([np.asarray(t.customdata) for t in bars], axis=0)
+        np.testing.assert_allclose(in_ms, np.asarray(seconds) * 1e3)
+        fits = STUDY.fits[:, STUDY.own]
+        assert all([o == 1 for o in t.marker.opacity] == fits.tolist() for t in bars)
     assert figure.layout.barmode == "relative"
     colours = {t.legendgroup: t.marker.color for t in figure.data}
     assert len(set(colours.values())) == len(colours), "one colour a meaning"

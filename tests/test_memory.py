@@ -131,7 +131,7 @@ def test_a_sequence_that_does_not_fit_says_what_would() -> None:
     assert "one sequence of 120000 tokens" in str(refused.value)
     assert "tensor_parallel 2 fits" in str(refused.value)
     assert Memory(LLAMA_8B, "L4", tensor_parallel=2).largest_batch(120_000) >= 1
-    with pytest.raises(InputError, match="with Separate draft model does not fit"):
+    with pytest.raises(InputError, match=r"Llama-3\.1-8B with Llama-3\.1-8B does not fit"):
         Memory(LLAMA_8B, "L4", SeparateModel(LLAMA_8B)).free  # noqa: B018
 
 

@@ -12,7 +12,7 @@ from specmath.drafters import kinds
 from specmath.predict import predict
 from specmath.scenario import Scenario
 from specmath.scenario.convert import EXAMPLE_PAIR
-from specmath.scenario.files import build, to_link
+from specmath.scenario.files import build, from_csv, from_link, from_toml, to_csv, to_link, to_toml
 from specmath.verdict import verdict
 from specmath.views import drafters_table
 
@@ -81,3 +81,35 @@ def test_the_speedup_of_each_drafter_is_its_own_prediction(rates: Any) -> None:
         own = predict(s.model_copy(update={"draft": kind, "gamma": row["best_gamma"]}))
         assert own.speedup.value == pytest.approx(row["best_speedup"])
         assert own.best_gamma == row["best_gamma"]
+
+
+def test_a_gpu_of_ones_own_numbers_everywhere() -> None:
+    """Kept by link, file and row; the page opens on it, and the numbers are the library's."""
+    own = "custom:8,2500,288"
+    given = served(gpu=own)
+    assert from_link(to_link(given)) == (given, [])
+    assert from_toml(to_toml(given)) == given
+    assert from_csv(to_csv([given])) == [given]
+    app = opened("batch", given)
+    found = app.session_state["scenario"]
+    assert found == given
+    assert app.selectbox(key="field_gpu").value == own
+    told = said(app)
+    assert "no calibration for custom:8,2500,288" in told
+    assert "interconnect as 800 GB/s (assumed)" in told
+    assert found.usd_per_hour == 2.5
+    assert "Price of one GPU hour 2.5 USD" in told
+    # Faster memory than the H100's, 8 against 3.35 TB/s.
+    assert predict(found).tpot_plain < predict(served()).tpot_plain  # type: ignore[operator]
+
+
+def test_a_target_that_does_not_fit_leads_to_the_field_that_mends_it() -> None:
+    app = opened("what_if", served())
+    app.selectbox(key="field_model").set_value("Llama-3.1-70B").run()
+    assert "with Llama-3.2-1B does not fit on 1 x H100 SXM" in said(app)
+    assert "“GPUs a replica” 2 fits" in said(app)
+    (box,) = [b for b in app.main.number_input if b.label == "GPUs a replica"]
+    box.set_value(2).run()
+    found = app.session_state["scenario"]
+    assert (found.model, found.tensor_parallel) == ("Llama-3.1-70B", 2)
+    assert "does not fit" not in said(app)

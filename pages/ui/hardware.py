@@ -17,9 +17,10 @@ from specmath.wording import ms, significant
 
 def hardware_row() -> None:
     """Pick from the catalogues, or paste a config.json."""
-    gpu, model, draft, numbers = st.columns([3, 3, 3, 4], gap="medium")
+    gpu, model, draft, numbers = st.columns([6, 6, 6, 11], gap="small")
     with gpu:
-        _pick("gpu", list(hardware.catalogue()))
+        own = f"Not listed? Type its TB/s, bf16 TFLOP/s and GB, such as {hardware.CUSTOM_EXAMPLE}."
+        _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
     with model:
         _pick("model", list(models.catalogue()))
     with draft:
@@ -27,7 +28,9 @@ def hardware_row() -> None:
         heads = [kind for kind in labels if kind not in NEEDS_A_MODEL]
         _pick("draft", [*heads, *models.catalogue()], labels)
     with numbers:
-        batch, context, paste = st.columns([2, 3, 2], vertical_alignment="bottom")
+        gpus, batch, context, paste = st.columns([3, 2, 3, 2], vertical_alignment="bottom")
+        with gpus:
+            number("tensor_parallel", part="bar")
         with batch:
             number("batch", label="Batch", part="bar")
         with context:
@@ -37,7 +40,15 @@ def hardware_row() -> None:
             _paste("draft")
 
 
-def _pick(name: str, options: list[str], labels: dict[str, str] | None = None) -> None:
+def _pick(
+    name: str,
+    options: list[str],
+    labels: dict[str, str] | None = None,
+    *,
+    help: str | None = None,
+    typed: bool = False,
+) -> None:
+    """A select box of a catalogue; `typed`: what it does not have may be typed too."""
     value, key = raw()[name], f"{PREFIX}{name}"
     if value is not None and value not in options:
         options = [value, *options]
@@ -48,7 +59,8 @@ def _pick(name: str, options: list[str], labels: dict[str, str] | None = None) -
         options,
         key=key,
         format_func=lambda option: (labels or {}).get(option, _short(option)),
-        help=SPECS[name].help,
+        help=help or SPECS[name].help,
+        accept_new_options=typed,
         on_change=lambda: set_raw(name, st.session_state[key]),
     )
 

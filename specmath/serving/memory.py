@@ -180,7 +180,9 @@ class Memory:
         if missing < 0 or (missing == 0 and needed):
             return
         gpu = hardware.find(self.gpu)
-        draft = "" if self.drafter is None else f" with {self.drafter.label}"
+        own = getattr(self.drafter, "model", None)
+        name = self.drafter and (own.name if isinstance(own, Model) else self.drafter.label)
+        draft = f" with {name}" if name else ""
         raise InputError(
             f"{self.target.name}{draft} does not fit on {self.tensor_parallel} x {gpu.name}: "
             f"{what} take {missing / GIB:.1f} GiB a GPU more than the {self.usable / GIB:.1f} GiB "

@@ -214,7 +214,7 @@ def largest_batch(served: ServedStepCost, gamma: int) -> int:
 
 def served_notes(served: ServedStepCost, gamma: int) -> list[str]:
     """What the reader must know of a served pair: memory, step times, overheads, coverage."""
-    fits = largest_batch(served, gamma)
+    fits, gpu = largest_batch(served, gamma), hardware.find(served.gpu)
     notes = [
         *known_biases(served),
         step_time_note(served),
@@ -227,6 +227,12 @@ def served_notes(served: ServedStepCost, gamma: int) -> list[str]:
             0,
             f"Batch {served.batch:,} does not fit: memory holds {fits:,} sequences of "
             f"{served.context_tokens:,} tokens beside both models.",
+        )
+    if gpu.name.startswith(hardware.CUSTOM):
+        notes.append(
+            f"GPU of your own numbers: fp8 is taken as twice the bf16 rate, its interconnect as "
+            f"{gpu.interconnect / 1e9:,.0f} GB/s ({gpu.interconnect_kind}), and until you give a "
+            f"price {gpu.usd_per_hour:.2f} USD an hour."
         )
     if served.share < 1:
         notes.append(

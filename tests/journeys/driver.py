@@ -185,6 +185,13 @@ class Visitor:
         self.page.get_by_role("combobox", name=label, exact=True).click()
         self.page.get_by_role("option", name=option, exact=True).click()
 
+    def type_choice(self, label: str, text: str) -> None:
+        """Type into a select box that takes more than its options."""
+        box = self.page.get_by_role("combobox", name=label, exact=True)
+        box.click()
+        box.fill(text)
+        box.press("Enter")
+
     def paste(self, label: str, text: str) -> None:
         """Replace what a text box holds, as with the clipboard, and leave the box."""
         box = self.page.get_by_role("textbox", name=label)

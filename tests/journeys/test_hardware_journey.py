@@ -46,7 +46,7 @@ def check_page(visitor: Visitor, scenario: Scenario) -> None:
         (name,) = [n for n in lines if n and n.startswith(f"Context {context // 1024}k")]
         assert lines[name]["x"] == batches
         assert lines[name]["y"] == pytest.approx(study.at_gamma[:, i].tolist(), rel=1e-12)
-    step = np.array(study.speculative_operators["weights"]) * 1e3
+    step = np.array(study.speculative_operators["weights"]) / study.plain_seconds
     assert bars["Weights"]["y"] == pytest.approx(step.tolist())
     visitor.says(load_sentence(study))
     text = visitor.page.get_by_test_id("stMain").inner_text()
@@ -130,8 +130,12 @@ def test_what_is_wrong_is_said_once_and_changes_nothing(visitor: Visitor) -> Non
         visitor.type_number(label, right)
         until(right_again)
     visitor.choose("Target model", "Llama-3.1-70B")
-    until(lambda: refused("tensor_parallel 2 fits"))
+    until(lambda: refused("“GPUs a replica” 2 fits"))
     visitor.choose("Target model", "Llama-3.1-8B")
+    until(right_again)
+    visitor.type_choice("GPU", "GB300")
+    until(lambda: refused("such as custom:8,2500,288"))
+    visitor.choose("GPU", "H100 SXM")
     until(right_again)
     for text, words in (
         ("{}", "config lacks hidden_size"),
@@ -143,6 +147,16 @@ def test_what_is_wrong_is_said_once_and_changes_nothing(visitor: Visitor) -> Non
     visitor.choose("Target model", "Llama-3.1-8B")
     until(right_again)
     assert visitor.link() == to_link(SERVED)
+
+
+def test_a_gpu_that_no_catalogue_has_is_typed_by_its_numbers(visitor: Visitor) -> None:
+    visitor.open("batch", **to_link(SERVED))
+    visitor.type_choice("GPU", "custom:8,2500,288")
+    own = revised(SERVED, {"gpu": "custom:8,2500,288", "usd_per_hour": 2.5})
+    is_said(visitor, own)
+    until(lambda: visitor.says(load_sentence(load_study(own))))
+    visitor.type_number("GPUs a replica", "2")
+    is_said(visitor, revised(own, {"tensor_parallel": 2}))
 
 
 def test_a_link_with_hardware_opens_on_a_server_that_nobody_has_visited(
