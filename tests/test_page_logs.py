@@ -51,6 +51,25 @@ def test_used_in_the_calculator() -> None:
     assert any("Taken into the scenario" in box.value for box in app.success)
 
 
+def test_a_plain_run_before_and_costs_that_nobody_gave() -> None:
+    """Both captures of one llama.cpp server; the scenario is still the example."""
+    app = opened({})
+    folder = ROOT / "tests/data/log_samples/captured_llamacpp"
+    for side, name in (("before", "log_none.txt"), ("after", "log_draftself.txt")):
+        app.text_area(key=f"review_{side}").set_value((folder / name).read_text("utf-8"))
+    app.text_area(key="log_text").set_value(
+        (folder.parent / "llamacpp_server_log_2026-08.txt").read_text("utf-8")
+    )
+    app.run()
+    page = shown(app)
+    assert "Roll back to plain decoding: this is 67% slower." in page
+    assert "draft cost unknown" in page
+    assert "still the example's, so it is not used here" in page
+    # The way into the calculator says what it cannot hold.
+    assert "Only 78% of the steps had a draft" in page
+    assert "The log tells of γ=4 only" in page
+
+
 def test_markup_in_a_log_stays_text() -> None:
     app = opened({})
     app.text_area(key="log_text").set_value("![x](http://example.org/x.png) <b>y</b>").run()

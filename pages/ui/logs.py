@@ -13,6 +13,7 @@ from specmath.logs.answer import Answer
 from specmath.logs.answers import answer_all
 from specmath.logs.speed import Speed
 from specmath.logs.taken import Shape, handed_on, scenario_from
+from specmath.scenario.faults import in_words
 from specmath.wording import significant
 
 STATE_MARKS = MARKS | {"info": ":blue[:material/info:]"}
@@ -55,13 +56,13 @@ def use_in_calculator(reading: Reading, shape: Shape) -> None:
         taken = scenario_from(reading, scenario(), shape)
         notes = handed_on(reading, scenario(), shape)
     except InputError as error:
-        st.caption(f"Not for the calculator: {verbatim(str(error))}.")
+        st.caption(f"Not for the calculator: {verbatim(in_words(str(error)))}.")
         return
     if st.button("Use in the calculator", type="primary", icon=":material/calculate:"):
         try:
             adopt(taken, still_examples={*examples()} - {"acceptance"})
         except InputError as error:
-            st.error(f"{verbatim(str(error))}. Nothing was taken over.")
+            st.error(f"{verbatim(in_words(str(error)))}. Nothing was taken over.")
             return
         st.session_state["log_taken"] = True
         st.rerun()

@@ -8,6 +8,7 @@ from pages.ui.state import examples, scenario
 from specmath.checks import InputError
 from specmath.logs.observed import Span
 from specmath.logs.review import Review, cost_unknown, review
+from specmath.scenario.faults import in_words
 from specmath.wording import ratio
 
 BOXES = {"keep": st.success, "roll back": st.error, "change": st.info, "run longer": st.warning}
@@ -43,7 +44,7 @@ def show_review() -> None:
         base = scenario() if planned or "draft cost" not in examples() else cost_unknown(scenario())
         found = review(sides[0], sides[1], base, planned=planned)
     except InputError as error:
-        st.error(f"{verbatim(str(error))}.", icon=":material/error:")
+        st.error(f"{verbatim(in_words(str(error)))}.", icon=":material/error:")
         return
     _show(found)
     if "draft cost" in examples() or (planned and examples()):

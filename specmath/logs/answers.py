@@ -12,7 +12,8 @@ from specmath.logs.speed import Speed
 from specmath.logs.taken import Shape, drafts_of
 from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
-from specmath.theorems import alpha_from_accepted_share
+from specmath.scenario.faults import in_words
+from specmath.theorems import alpha_from_accepted_share, expected_tokens
 from specmath.wording import significant
 
 __all__ = ["answer_all", "printed_rate"]
@@ -29,7 +30,7 @@ def answer_all(
     try:
         prediction = predict(drafts_of(reading, base, shape))
     except InputError as error:
-        found.append(Answer(GAMMA, "unknown", "Not from this log.", (str(error),)))
+        found.append(Answer(GAMMA, "unknown", "Not from this log.", (in_words(str(error)),)))
     else:
         found.append(gamma_answer(reading, prediction, shape, speed))
     found.append(overhead_answer(reading, prediction, speed, shape))
@@ -55,6 +56,8 @@ def printed_rate(reading: Reading) -> Answer:
         said = "" if share is None else f" from {share:.1%} accepted ÷ drafted"
         why = "a token tree has no single α" if reading.tree else "α follows once γ is given"
         return Answer(question, "unknown", f"Unknown{said}: {why}.", tuple(because))
+    if (apart := _apart(reading)) is not None:
+        because.append(apart)
     inverted = _inverted(reading, share)
     if inverted is not None:
         because.append(
@@ -87,6 +90,21 @@ def _how(basis: str | None) -> str:
         "per-token rate": "from the printed per-token rate",
     }
     return plain.get(basis or "", f"by: {basis}")
+
+
+def _apart(reading: Reading) -> str | None:
+    """What α would make of every position alike, where the log's own count is another."""
+    tokens, gamma = reading.tokens_per_step, reading.gamma
+    if reading.survival or reading.alpha is None or tokens is None or gamma is None:
+        return None
+    alike = float(expected_tokens(reading.alpha, gamma))
+    if abs(alike - tokens) < 0.01 * tokens:
+        return None
+    return (
+        f"This α, alike at every position, would give {significant(alike)} tokens per step at "
+        f"γ={gamma}; the answers below and the calculator take the {significant(tokens)} that the "
+        "log counts"
+    )
 
 
 def _inverted(reading: Reading, share: float | None) -> float | None:

@@ -9,6 +9,7 @@ from specmath.logs.record import Reading
 from specmath.logs.speed import Overhead, Speed, overhead_of, tokens_per_pass
 from specmath.logs.taken import Shape, shape_of
 from specmath.predict import Prediction
+from specmath.scenario.faults import in_words
 from specmath.wording import faster, ratio, significant
 
 __all__ = ["overhead_answer"]
@@ -39,7 +40,7 @@ def overhead_answer(
     try:
         found = overhead_of(reading, prediction, speed)
     except InputError as error:
-        return Answer(OVERHEAD, "unknown", f"{seen}.", (str(error),))
+        return Answer(OVERHEAD, "unknown", f"{seen}.", (in_words(str(error)),))
     return _split(reading, prediction, found, seen, shape_of(reading, stated))
 
 

@@ -139,7 +139,7 @@ def overhead_of(reading: Reading, prediction: Prediction, speed: Speed) -> Overh
     tokens, share = tokens_per_pass(reading)
     gamma, scenario = reading.gamma, prediction.scenario
     if tokens is None or gamma is None:
-        raise InputError("reading must tell tokens per step and gamma for a step cost, it does not")
+        raise InputError("reading must tell tokens per step and γ for a step cost, it does not")
     served = scenario.draft_form == "hardware"
     kappa = 1.0 if served else share  # a served pair's cost is already that of all steps
     cost = prediction.halves.cost

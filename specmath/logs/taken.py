@@ -89,7 +89,7 @@ def scenario_from(reading: Reading, base: Scenario, shape: Shape | None = None) 
     share = _uncounted(reading, taken)
     if gamma is None or not (alone or share < 1):
         return taken
-    tokens = float(given_acceptance(taken).tokens_per_step(gamma))
+    tokens = reading.tokens_per_step or float(given_acceptance(taken).tokens_per_step(gamma))
     if share < 1:
         cost = float(step_cost_of(taken).total(gamma))
         tokens = cost * (share * tokens + 1.0 - share) / (share * cost + 1.0 - share)
