@@ -25,7 +25,10 @@ Steps = Callable[[np.random.Generator, int], FloatArray]
 
 @dataclass(frozen=True)
 class Side:
-    """One log: `windows` of `steps` (a number, or a draw); α falls by `drop` at its start."""
+    """One log: `windows` of `steps` (a number, or a draw); α is lower by `drop` in all of it.
+
+    `bad` is the share of windows, at random, in which α is lower by 0.15.
+    """
 
     windows: int
     steps: float | Steps = 600
@@ -34,6 +37,7 @@ class Side:
     moves: float = 0.03
     gamma: int = 3
     drop: float = 0.0
+    bad: float = 0.0
 
 
 def made(random: np.random.Generator, side: Side) -> Reading:
@@ -42,7 +46,10 @@ def made(random: np.random.Generator, side: Side) -> Reading:
     for t in range(side.windows):
         wander[t] = state
         state = side.phi * state + np.sqrt(1 - side.phi**2) * random.standard_normal()
-    alpha = np.clip(side.alpha - side.drop + side.moves * wander, 0, 1)
+    low = np.full(side.windows, side.drop)
+    if side.bad:
+        low += 0.15 * (random.random(side.windows) < side.bad)
+    alpha = np.clip(side.alpha - low + side.moves * wander, 0, 1)
     drawn = side.steps(random, side.windows) if callable(side.steps) else side.steps
     steps = np.broadcast_to(np.asarray(drawn, dtype=int), (side.windows,))
     reached = [steps]
@@ -117,6 +124,12 @@ def rows_of(table: str) -> list[tuple[str, Side, Side]]:
                 (0.95, 20, 3, 100, 0), (0.98, 600, 3, 100, 0.03), (0.01, 600, 3, 100, 0),
             )
         ]  # fmt: skip
+    if table == "bad":
+        return [
+            (f"3% bad windows: {n}, {n // 2} windows",
+             Side(n, uneven, moves=0.02, bad=0.03), Side(n // 2, uneven, moves=0.02, bad=0.03))
+            for n in (60, 360)
+        ]  # fmt: skip
     return [
         (f"fall of {drop:g}, phi {phi:g}: {n}, {n // 2} windows",
          Side(n, uneven, phi), Side(n // 2, uneven, phi, drop=drop))
@@ -128,7 +141,7 @@ def rows_of(table: str) -> list[tuple[str, Side, Side]]:
     ]  # fmt: skip
 
 
-TABLES = ("length", "load", "ends", "power")
+TABLES = ("length", "load", "ends", "bad", "power")
 
 
 def simulated(before: Side, after: Side, pairs: int, seed: int) -> list[tuple[int, int]]:
