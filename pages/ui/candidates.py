@@ -105,7 +105,8 @@ def show_drafters() -> None:
         )
         return
     found = drafters_table(prediction())
-    plain_table(found)
+    with st.container(key="narrow_drafters"):
+        plain_table(found)
     st.caption(
         "Computed by the step-time model at your batch and context. A drafter pays where its own "
         "acceptance, measured on your text, is above the break-even α. N-gram: acceptance of the "

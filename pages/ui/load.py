@@ -36,8 +36,9 @@ def show_schedule(study: LoadStudy) -> None:
         "draft. Ranges leave no gap, because a gap inherits the γ before it."
     )
     first, second = st.tabs(["As a map", "As a list"])
-    first.code(schedule.vllm_config(), language="json", wrap_lines=True)
-    second.code(schedule.vllm_config(as_list=True), language="json", wrap_lines=True)
+    # No colours for JSON: its brackets are too dark to read on a dark page.
+    first.code(schedule.vllm_config(), language=None, wrap_lines=True)
+    second.code(schedule.vllm_config(as_list=True), language=None, wrap_lines=True)
     st.caption("Both spellings are in use: check the version you run.")
     for note in SWITCHING_NOTES:
         st.caption(f":material/warning: {safe(note)}")

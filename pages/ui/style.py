@@ -4,7 +4,8 @@ import streamlit as st
 
 # On a phone the answer comes before the inputs, which would fill its first screen; boxes that
 # belong together stay side by side; a table in a container "narrow_…" leaves out its inputs, which
-# stand above it anyway: its second, third and fourth column.
+# stand above it anyway: its second, third and fourth column. What is still too wide scrolls within
+# its own box, not with the page.
 STYLE = """
 [data-testid=stMainBlockContainer] { padding: 2.5rem 2rem 4rem; }
 @media (max-width: 640px) {
@@ -13,7 +14,9 @@ STYLE = """
   [data-testid=stVerticalBlock] > :has(> .st-key-head) { order: -3; }
   [data-testid=stVerticalBlock] > :has(> [class*=st-key-answer]) { order: -2; }
   [data-testid=stVerticalBlock] > .st-key-bar { order: -1; }
-  [data-testid=stMarkdownContainer] table { font-size: .8rem; }
+  [data-testid=stMarkdownContainer] table {
+    font-size: .8rem; display: block; max-width: 100%; overflow-x: auto;
+  }
   [data-testid=stMarkdownContainer] :is(th, td) { padding: .3rem; }
   [class*=st-key-narrow_] :is(th, td):is(:nth-child(2), :nth-child(3), :nth-child(4)) {
     display: none;

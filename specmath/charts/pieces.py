@@ -76,7 +76,10 @@ def line_of(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: 
 def mark_of(
     x: float, y: float, name: str, color: str, symbol: str, where: str = "top center"
 ) -> Trace:
-    """One marked point with its name beside it, so that the legend need not hold it."""
+    """One marked point with its name beside it, so that the legend need not hold it.
+
+    The name is in the theme's own colour: small red or amber text is hard to read on dark.
+    """
     return {
         "type": "scatter",
         "x": [x],
@@ -85,7 +88,6 @@ def mark_of(
         "text": [name],
         "mode": "markers+text",
         "textposition": where,
-        "textfont": {"color": color},
         "cliponaxis": False,
         "marker": MARKER | {"color": color, "symbol": symbol},
         "hoverinfo": "skip",

@@ -8,6 +8,8 @@ import pytest
 from driver import ANSWER, PHONE, QUESTIONS, WIDE, Visitor, until
 
 from specmath.scenario import SPECS
+from specmath.scenario.convert import EXAMPLE_PAIR
+from specmath.scenario.files import build, to_link
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +39,27 @@ def test_page_in_every_look(stem: str, visitor: Visitor, tmp_path: Path) -> None
             picture = tmp_path / f"{stem}-{size}-{scheme}.png"
             page.screenshot(path=picture)
             assert picture.stat().st_size > 10_000
+
+
+HANGS_OVER = """
+[...document.querySelectorAll('[data-testid=stMain] *')].filter(box => {
+    for (let up = box.parentElement; up; up = up.parentElement)
+        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)
+            && up.getBoundingClientRect().right <= window.innerWidth + 1
+            && up.matches('table, [data-testid=stMarkdownContainer] *, .js-plotly-plot *,'
+                + ' [data-testid=stDataFrame] *')) return false;
+    return box.getBoundingClientRect().right > window.innerWidth + 1;
+}).map(box => box.tagName)
+"""
+
+
+@pytest.mark.parametrize("stem", ["drafts", "batch", "cost"])
+def test_with_hardware_nothing_hangs_over_on_a_phone(stem: str, visitor: Visitor) -> None:
+    """Wide tables scroll in their own box."""
+    visitor.page.set_viewport_size(PHONE)
+    visitor.open(stem, **to_link(build({"alpha": 0.8, "gamma": 4, **EXAMPLE_PAIR})))
+    assert not visitor.page.evaluate(OVERFLOWS)
+    assert visitor.page.evaluate(HANGS_OVER) == []
 
 
 TEXT_WIDTH = """
