@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specmath.checks import FloatArray
-from specmath.halves import Halves, acceptance_of, ends, spread_of, step_cost_of
+from specmath.halves import Halves, acceptance_of, ends, spread_of, step_cost_of, unknowns
 from specmath.logs.estimate import estimate_alpha
 from specmath.logs.record import Reading
 from specmath.logs.speed import Speed, pass_costs, tokens_per_pass
@@ -33,7 +33,8 @@ class LogCurve:
     """Arrays over γ = 0 … top; `ends` the speedup at each end of what is not known.
 
     `ran` is the γ of the log, None where it does not print one. `observed` is the plain run's
-    comparison; without it the costs are the scenario's. `expected` is the scenario's cost of a
+    comparison; without it the costs are the scenario's. `inputs_unknown`: more is open than the
+    error of computed steps. `expected` is the scenario's cost of a
     pass at `ran`.
     """
 
@@ -43,6 +44,7 @@ class LogCurve:
     speedup: FloatArray
     ends: tuple[FloatArray, ...]
     unknown: tuple[str, ...]
+    inputs_unknown: bool
     share: float
     observed: Speed | None
     expected: float
@@ -104,6 +106,7 @@ def log_curve(reading: Reading, scenario: Scenario, speed: Speed | None = None) 
         speedup=emitted / costs,
         ends=tuple(one / each for one, each in corners),
         unknown=(*_sampling(wide, ran), *spread_of(scenario)),
+        inputs_unknown=wide is not None or bool(unknowns(scenario)),
         share=share,
         observed=shown,
         expected=expected,

@@ -21,6 +21,9 @@ __all__ = ["GAMMA", "gamma_answer", "gamma_rows", "mixing"]
 GAMMA = "Raise or lower γ?"
 
 COST_OPEN = "Acceptance is known from the log; time both models, or give the plain run's ITL"
+COST_SPLIT = (
+    "The plain run tells the whole pass; time both models to know what a further token costs"
+)
 
 SAME = 0.005
 """Ends closer than this share are one number on screen."""
@@ -51,7 +54,8 @@ def gamma_answer(
     action, gamma = _decided(curve)
     because = [_why(curve, curve.ran, gamma), *_costs(curve, curve.ran)]
     if action == "measure":
-        because = [_apart(curve, curve.ran), *_costs(curve, curve.ran), COST_OPEN]
+        wanted = COST_OPEN if curve.observed is None else COST_SPLIT
+        because = [_apart(curve, curve.ran), *_costs(curve, curve.ran), wanted]
     elif curve.unknown and not (curve.observed and gamma == curve.ran):
         because.append(f"γ={gamma}: {_span(curve, gamma)}")
     if gamma > curve.ran:
@@ -107,16 +111,23 @@ def _without_gamma(curve: LogCurve) -> Answer:
 
 
 def _decided(curve: LogCurve) -> tuple[Action, int]:
-    """The decision that all ends share, else to measure first.
+    """The decision that all ends of an unknown share, else to measure first.
 
-    The smallest γ that the ends name risks the least.
+    The smallest γ that the ends name risks the least. The error of computed steps alone asks for
+    a measurement only where it leaves open whether it pays at all.
     """
     central, each = curve.decisions()
-    if {decision.action for decision in each} == {central.action}:
-        gamma = min(decision.gamma for decision in each)
-        if central.action == "skip" or gamma == curve.ran or curve.low[gamma] > 1:
-            return central.action, gamma
-    return "measure", curve.ran or 0
+    ran = curve.ran or 0
+    agree = len({decision.action for decision in each}) == 1
+    if curve.inputs_unknown:
+        if agree:
+            return each[0].action, min(decision.gamma for decision in each)
+        return "measure", ran
+    if central.action == "skip":
+        open_ = any(decision.action != "skip" for decision in each)
+    else:
+        open_ = float(curve.low[central.gamma]) <= 1
+    return ("measure", ran) if open_ else (central.action, central.gamma)
 
 
 def _headline(curve: LogCurve, ran: int, action: Action, gamma: int) -> str:

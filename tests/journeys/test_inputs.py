@@ -65,7 +65,7 @@ def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
 
 
 def test_any_log_pasted_sets_what_it_carries(visitor: Visitor) -> None:
-    """SGLang prints a mean length, no rates: 2.47 tokens a step at γ=3 becomes α; a log without
+    """SGLang prints a mean length, no rates: 2.47 tokens a step at γ=3 stay that; a log without
     its draft length is refused with the reason, and nothing moves."""
     visitor.open()
     visitor.choose("Acceptance: what you know", "Per-position rates or a log line")
@@ -75,7 +75,7 @@ def test_any_log_pasted_sets_what_it_carries(visitor: Visitor) -> None:
     reading = read(SAMPLES / "sglang_log.txt")[-1]
     visitor.paste(RATES, (SAMPLES / "sglang_log.txt").read_text("utf-8"))
     visitor.says("Read from the log (sglang")
-    until(lambda: _took(visitor, "alpha"))
+    until(lambda: _took(visitor, "tokens_per_step"))
     assert visitor.scenario() == scenario_from(reading, EXAMPLE)
 
 

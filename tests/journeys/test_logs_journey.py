@@ -43,7 +43,7 @@ def test_paste_a_log_get_an_answer_and_gamma(visitor: Visitor) -> None:
     visitor.says("Taken into the scenario")
     visitor.go_to("what_if")
     scenario = visitor.scenario()
-    assert scenario.rates == pytest.approx(reading.survival)
+    assert scenario.rates == pytest.approx(reading.survival, abs=1e-6)
     assert scenario.gamma == 3
     assert scenario.acceptance_source == "my_traffic"
     assert visitor.prediction().tokens_per_step == pytest.approx(reading.tokens_per_step, abs=2e-3)
