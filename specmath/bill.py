@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from specmath.cost import (
     price_of_a_millisecond,
@@ -12,7 +13,7 @@ from specmath.cost import (
 )
 from specmath.predict import Prediction
 
-__all__ = ["Bill", "Fleet", "bill", "millisecond_price"]
+__all__ = ["Bill", "Fleet", "bill", "bill_ends", "millisecond_price"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,32 @@ def bill(prediction: Prediction) -> Bill | None:
         return None
     if prediction.tpot is None or prediction.tpot_plain is None:
         return None
+    return _bill(prediction, prediction.tpot_plain, prediction.tpot.value)
+
+
+def bill_ends(prediction: Prediction) -> tuple[Bill, ...]:
+    """The bill at each end of the plain step, if it was computed, with each of the speedup.
+
+    Each entry's two fleets have the same plain step, whose error cancels in the change from one to
+    the other. Empty where nothing is open, and where `bill` is None.
+    """
+    if bill(prediction) is None or prediction.tpot_plain is None:
+        return ()
+    plain, speedup = prediction.of_plain(prediction.tpot_plain), prediction.speedup
+    steps = {plain.low or plain.value, plain.high or plain.value}
+    speedups = {speedup.low or speedup.value, speedup.high or speedup.value}
+    if len(steps) == len(speedups) == 1:
+        return ()
+    each = product(sorted(steps), sorted(speedups))
+    return tuple(_bill(prediction, step, step / faster) for step, faster in each)
+
+
+def _bill(prediction: Prediction, plain: float, speculative: float) -> Bill:
+    """From the time per token of each, in seconds."""
+    s = prediction.scenario
     with_draft = s.tensor_parallel + (s.draft_gpus if s.gamma else 0)
     return Bill(
-        _fleet(prediction, prediction.tpot_plain, s.tensor_parallel),
-        _fleet(prediction, prediction.tpot.value, with_draft),
+        _fleet(prediction, plain, s.tensor_parallel), _fleet(prediction, speculative, with_draft)
     )
 
 

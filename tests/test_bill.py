@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath import models
-from specmath.bill import bill, millisecond_price
+from specmath.bill import bill, bill_ends, millisecond_price
 from specmath.predict import predict
 from specmath.scenario import Scenario
 from specmath.serving import ServedStepCost
@@ -128,3 +128,44 @@ def test_price_of_a_millisecond() -> None:
     plain, speculative = (usd / 3600 * 1e6 for usd in (2.5 / 200, 7.5 / (32 / 0.072)))
     assert price == pytest.approx((speculative - plain) / 22)
     assert millisecond_price(predict(Scenario(alpha=0.8, gamma=4, c=0.1))) is None
+
+
+def test_the_bill_of_a_computed_step_is_a_range() -> None:
+    """70B on 4 H100: a plain step within 1/1.2 to 1/0.8 of the one computed, with each end of the
+    speedup; by hand from the prediction's own intervals."""
+    p = predict(Scenario(**SERVED, demand_tokens_per_second=20_000))
+    ends, middle = bill_ends(p), bill(p)
+    assert middle
+    assert p.tpot_plain
+    assert p.tpot
+    assert p.tpot.low
+    assert p.tpot.high
+    assert p.speedup.low
+    assert p.speedup.high
+    assert len(ends) == 4
+    plain = sorted({each.plain.replicas for each in ends})
+    expected = [math.ceil(20_000 * p.tpot_plain / e / 16) for e in (1.2, 0.8)]
+    assert plain == expected
+    assert plain[0] < middle.plain.replicas < plain[1]
+    replicas = [each.speculative.replicas for each in ends]
+    assert min(replicas) == math.ceil(20_000 * p.tpot.low / 16)
+    assert max(replicas) == math.ceil(20_000 * p.tpot.high / 16)
+    assert min(replicas) < middle.speculative.replicas < max(replicas)
+    # The error of the plain step cancels in the change.
+    gains = {
+        round(each.speculative.tokens_per_second / each.plain.tokens_per_second, 9) for each in ends
+    }
+    assert gains == {round(p.speedup.low, 9), round(p.speedup.high, 9)}
+    off = bill_ends(predict(p.scenario.model_copy(update={"gamma": 0})))
+    assert len(off) == 2
+    assert all(each.plain == each.speculative for each in off)
+
+
+def test_a_bill_without_anything_open_is_no_range() -> None:
+    assert bill_ends(predict(Scenario(**TIMES, demand_tokens_per_second=1000))) == ()
+    assert bill_ends(predict(Scenario(**SERVED))) == (), "no demand, no bill"
+    known = {k: v for k, v in TIMES.items() if k not in ("accepted_per_step", "measured_gamma")}
+    open_alpha = predict(Scenario(**known, acceptance_form="range", demand_tokens_per_second=1000))
+    ends = bill_ends(open_alpha)
+    assert len(ends) == 2, "times were given: only the speedup is open"
+    assert ends[0].plain == ends[1].plain

@@ -87,6 +87,39 @@ def test_steptime_names_its_basis_and_what_does_not_fit(capsys: Capture) -> None
     assert "tensor_parallel 8 fits" in out
 
 
+def test_arithmetic_ms_is_explained_as_the_excess_it_is(capsys: Capture) -> None:
+    """At batch 1 all products together take 16 GFLOP / 989 TFLOP/s = 0.016 ms or more; the column
+    says far less, because only what exceeds the reading counts, and the words say so."""
+    out = run(capsys, *STEP, "--format", "csv")
+    (row,) = rows_of(out)
+    assert float(row["arithmetic_ms"]) < 1e-3
+    assert "what arithmetic adds beyond the reading" in run(capsys, *STEP)
+    help_text = " ".join(run(capsys, "steptime", "--help").split())
+    assert "arithmetic_ms is only what arithmetic adds beyond that reading" in help_text
+
+
+def test_a_gpu_of_ones_own_numbers(capsys: Capture) -> None:
+    gpu = "custom:8,2500,288"
+    out = run(capsys, "steptime", "--gpu", gpu, "--model", "Llama-3.1-8B", "--format", "csv")
+    expected = steptime.step_seconds(
+        models.find("Llama-3.1-8B"), gpu, batch=1, tokens_per_sequence=1, context_tokens=1024
+    )
+    assert float(rows_of(out)[0]["step_ms"]) == pytest.approx(float(expected) * 1e3)
+    text = run(capsys, "predict", *PAIR[:4], "--gpu", gpu, *PAIR[6:])
+    assert f"no calibration for {gpu}" in text
+    assert "interconnect as 800 GB/s (assumed)" in text
+    refused = fault(capsys, "predict", *PAIR[:4], "--gpu", "custom:8,2500", *PAIR[6:])
+    assert "bandwidth in TB/s, bf16 TFLOP/s, memory in GB" in refused
+
+
+def test_the_bill_of_computed_steps_has_its_ends(capsys: Capture) -> None:
+    asked = ("--batch", "16", "--demand-tokens-per-second", "100000", "--format", "json")
+    row = json.loads(run(capsys, "predict", *PAIR, *asked))
+    for name in ("replicas_plain", "replicas", "usd_per_month_plain", "usd_per_month"):
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+    assert row["replicas_low"] == -(-100_000 * row["tpot_ms_low"] / 1e3 / 16 // 1)
+
+
 def test_a_config_file_is_its_model(capsys: Capture) -> None:
     (row,) = rows_of(run(capsys, "model", CONFIG_8B, "--format", "csv"))
     assert int(float(row["parameters"])) == models.find("Qwen3-8B").parameters

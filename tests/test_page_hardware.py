@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specmath.bill import bill, bill_ends
 from specmath.drafters import kinds
 from specmath.predict import predict
 from specmath.scenario import Scenario
@@ -113,3 +114,13 @@ def test_a_target_that_does_not_fit_leads_to_the_field_that_mends_it() -> None:
     found = app.session_state["scenario"]
     assert (found.model, found.tensor_parallel) == ("Llama-3.1-70B", 2)
     assert "does not fit" not in said(app)
+
+
+def test_the_bill_of_computed_steps_is_shown_as_a_range() -> None:
+    s = served(model="Llama-3.1-70B", tensor_parallel=4, batch=16, demand_tokens_per_second=20_000)
+    ends, middle = bill_ends(predict(s)), bill(predict(s))
+    assert middle
+    plain = sorted({each.plain.replicas for each in ends})
+    told = said(opened("cost", s))
+    assert f"| Replicas | {plain[0]} to {plain[-1]} |" in told
+    assert f"in the middle {middle.plain.replicas} and {middle.speculative.replicas}" in told

@@ -1,10 +1,12 @@
 """The bill in whole replicas and the price of a millisecond, in words and a small table."""
 
+from collections.abc import Callable, Sequence
+
 import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.furniture import safe
-from specmath.bill import bill, millisecond_price
+from specmath.bill import Bill, bill, bill_ends, millisecond_price
 from specmath.charts.load import cost_over_batch
 from specmath.predict import Prediction
 from specmath.serving.study import load_study
@@ -62,25 +64,25 @@ def show_bill(prediction: Prediction) -> None:
         asked = " and ".join(name for name, value in missing.items() if value is None)
         st.markdown(f"Unknown: give {asked}.")
         return
-    plain, spec = found.plain, found.speculative
+    ends = bill_ends(prediction) or (found,)
     rows = (
         (
             "Tokens/s of one replica",
-            significant(plain.tokens_per_second),
-            significant(spec.tokens_per_second),
-            change(spec.tokens_per_second, plain.tokens_per_second),
+            _span(significant, [each.plain.tokens_per_second for each in ends]),
+            _span(significant, [each.speculative.tokens_per_second for each in ends]),
+            _changes([_rates(each) for each in ends]),
         ),
         (
             "Replicas",
-            f"{plain.replicas:,}",
-            f"{spec.replicas:,}",
-            f"{spec.replicas - plain.replicas:+,}".replace("-", "−"),
+            _span(_whole, [each.plain.replicas for each in ends]),
+            _span(_whole, [each.speculative.replicas for each in ends]),
+            _span(_signed, [each.speculative.replicas - each.plain.replicas for each in ends]),
         ),
         (
             "Bill a month (730 h)",
-            usd(plain.usd_per_month),
-            usd(spec.usd_per_month),
-            change(spec.usd_per_month, plain.usd_per_month),
+            _span(usd, [each.plain.usd_per_month for each in ends]),
+            _span(usd, [each.speculative.usd_per_month for each in ends]),
+            _changes([_dollars(each) for each in ends]),
         ),
     )
     lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
@@ -90,3 +92,40 @@ def show_bill(prediction: Prediction) -> None:
         "The bill falls only when a replica leaves. Every replica is taken as fully busy at the "
         "batch given: no headroom for bursts."
     )
+    if prediction.plain_error:
+        middle = f"{found.plain.replicas:,} and {found.speculative.replicas:,} replicas"
+        st.caption(
+            safe(
+                f"A range, because the plain step is computed (±{prediction.plain_error:.0%}) and "
+                f"the speedup has an interval; in the middle {middle}, "
+                f"{usd(found.plain.usd_per_month)} and {usd(found.speculative.usd_per_month)} a "
+                "month. Changes are between fleets of the same plain step."
+            )
+        )
+
+
+def _rates(each: Bill) -> tuple[float, float]:
+    return each.speculative.tokens_per_second, each.plain.tokens_per_second
+
+
+def _dollars(each: Bill) -> tuple[float, float]:
+    return each.speculative.usd_per_month, each.plain.usd_per_month
+
+
+def _whole(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+,.0f}".replace("-", "−")
+
+
+def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
+    """The least and the most, as `show` writes them; one where they read alike."""
+    return " to ".join(dict.fromkeys((show(min(values)), show(max(values)))))
+
+
+def _changes(pairs: Sequence[tuple[float, float]]) -> str:
+    """The least and the most change from the second of a pair to the first."""
+    ordered = sorted(pairs, key=lambda pair: pair[0] / pair[1])
+    return " to ".join(dict.fromkeys(change(*pair) for pair in (ordered[0], ordered[-1])))

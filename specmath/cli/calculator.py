@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from specmath.bill import bill
+from specmath.bill import bill, bill_ends
 from specmath.checks import InputError
 from specmath.cli.options import format_option, help_of, read_scenario, scenario_options
 from specmath.cli.output import Row, print_rows, print_table
@@ -65,16 +65,19 @@ def predict_command(style: str, scenario_file: str | None, **options: Any) -> No
 
 
 def _bill(prediction: Prediction) -> dict[str, float]:
-    """Replicas and USD a month, plain and speculative; nothing where the bill is unknown."""
+    """Replicas and USD a month, plain and speculative, with their ends where a step was computed
+    or an input is open; nothing where the bill is unknown."""
     found = bill(prediction)
     if found is None:
         return {}
-    fleets = {"_plain": found.plain, "": found.speculative}
-    return {
-        f"{name}{suffix}": getattr(fleet, name)
-        for suffix, fleet in fleets.items()
-        for name in ("replicas", "usd_per_month")
-    }
+    row: dict[str, float] = {}
+    for suffix, side in (("_plain", "plain"), ("", "speculative")):
+        for name in ("replicas", "usd_per_month"):
+            row[f"{name}{suffix}"] = getattr(getattr(found, side), name)
+            ends = [getattr(getattr(each, side), name) for each in bill_ends(prediction)]
+            if ends:
+                row |= {f"{name}{suffix}_low": min(ends), f"{name}{suffix}_high": max(ends)}
+    return row
 
 
 def _say(answer: Verdict) -> None:

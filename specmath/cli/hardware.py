@@ -33,6 +33,12 @@ from specmath.views import TABLES
 __all__ = ["batch_command", "model_command", "steptime_command"]
 
 
+ARITHMETIC_NOTE = (
+    "arithmetic_ms: what arithmetic adds beyond the reading of weights and cache that it overlaps; "
+    "near 0 means bound by memory, not that there is no arithmetic."
+)
+
+
 def _model(name: str) -> Model:
     """A catalogue name, or the path of a config.json."""
     return model_of(config_text(name) or name)
@@ -52,7 +58,12 @@ def _whole_list(name: str, text: str) -> np.ndarray:
     "steptime",
     epilog="Example: specmath steptime --gpu h100 --model Llama-3.1-8B --batch 1,8,64 --tokens 1,5",
 )
-@click.option("--gpu", required=True, help="A GPU of the catalogue.")
+@click.option(
+    "--gpu",
+    required=True,
+    help="A GPU of the catalogue, or "
+    f"its TB/s, bf16 TFLOP/s and GB such as {hardware.CUSTOM_EXAMPLE}.",
+)
 @click.option("--model", "name", required=True, help="A model of the catalogue, or a config.json.")
 @click.option("--batch", default="1", show_default=True, help="Sequences; a list with commas.")
 @click.option("--tokens", default="1", show_default=True, help="Positions a sequence, γ+1; a list.")
@@ -70,7 +81,13 @@ def steptime_command(
     gpu: str, name: str, batch: str, tokens: str, context: str, tensor_parallel: int,
     weight_dtype: str | None, own_steps: str | None, kv_dtype: str, style: str,
 ) -> None:  # fmt: skip
-    """Milliseconds of one forward, by operator (without sampler and host)."""
+    """Milliseconds of one forward, by operator (without sampler and host).
+
+    step_ms is their sum: weights_ms and kv_ms read weights and cache; arithmetic_ms is only what
+    arithmetic adds beyond that reading, which it overlaps, so near 0 while memory is the limit
+    (not the time of all arithmetic); elementwise_ms norms and activations; launch_ms fixed costs
+    of kernels; communication_ms all-reduces.
+    """
     axes = [
         _whole_list(label, given)
         for label, given in (("batch", batch), ("tokens", tokens), ("context", context))
@@ -98,7 +115,7 @@ def steptime_command(
     print_rows(rows, style)
     if style == "table":
         stored = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype).basis
-        click.echo(f"\nBasis: {stored if fit is None else _said(fit)}.")
+        click.echo(f"\n{ARITHMETIC_NOTE}\nBasis: {stored if fit is None else _said(fit)}.")
         fault = _memory_fault(
             Memory(
                 model,

@@ -53,7 +53,7 @@ class StepBreakdown:
     """Seconds of one forward by what they are spent on; arrays of one shape.
 
     weights: reading weights. kv: reading the cache. arithmetic: what arithmetic adds beyond that
-    reading. elementwise: norms, residualsand activation functions. launch: fixed cost of
+    reading. elementwise: norms, residuals and activation functions. launch: fixed cost of
     kernels. communication: all-reduces.
     """
 
