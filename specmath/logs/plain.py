@@ -14,7 +14,7 @@ from pathlib import Path
 
 from specmath.logs.detect import read
 from specmath.logs.documents import json_value, looks_like_json, objects, salvage
-from specmath.logs.engine import Node, count_in, number_in
+from specmath.logs.engine import LARGEST_COUNT, Node, count_in, number_in
 from specmath.logs.errors import LogError
 from specmath.logs.notes import Notes
 from specmath.logs.record import Reading
@@ -109,7 +109,7 @@ def _plain(items: list[Readable]) -> list[Reading]:
 
 
 def _rated(form: str, tokens: float, seconds: float, requests: int | None) -> Iterator[Reading]:
-    if tokens > 0 and seconds > 0:
+    if 0 < tokens <= LARGEST_COUNT and 0 < seconds <= LARGEST_COUNT:
         facts = {
             "requests": None if requests is None else float(requests),
             "decode_seconds": seconds,

@@ -281,6 +281,33 @@ def test_metrics_scraped_twice_give_the_change() -> None:
     assert found.fact("tokens_per_second") == 40.0
 
 
+def test_damaged_plain_runs_are_read_or_refused() -> None:
+    """Bytes struck out, doubled or replaced: a LogError or a speed above 0, nothing else."""
+    rng = np.random.default_rng(7)
+    names = ("log_none.txt", "metrics_none.txt", "resp_none.json")
+    texts = [(FOLDER / "captured_llamacpp" / name).read_bytes() for name in names]
+    texts.append((FOLDER / "guidellm_table.txt").read_bytes())
+    texts.append(
+        b"llamacpp:tokens_predicted_total 1e999\nllamacpp:tokens_predicted_seconds_total 1\n"
+    )
+    seen = 0
+    for text in texts:
+        for _ in range(25):
+            start, length = int(rng.integers(len(text))), int(rng.integers(1, 60))
+            new = (b"", 2 * text[start : start + length], rng.bytes(length), b"9" * length)
+            damaged = text[:start] + new[int(rng.integers(4))] + text[start + length :]
+            try:
+                found = read_run(damaged)
+            except LogError:
+                continue
+            for reading in found:
+                speed = reading.fact("tokens_per_second") or reading.fact("mean_tpot_ms")
+                assert isinstance(speed, float)
+                assert 0 < speed < 1e30
+                seen += 1
+    assert seen > 50
+
+
 def test_a_guidellm_table_is_a_before() -> None:
     """ITL 9.0 ms at concurrency 1, the row nearest to the benchmark's 8: 9.0 over its TPOT."""
     before = read_run(FOLDER / "guidellm_table.txt")
