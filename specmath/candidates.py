@@ -105,7 +105,10 @@ def own_cost_words(scenario: Scenario) -> str:
     gamma = min(max(1, scenario.gamma), cost.reach)
     overhead = float(cost.extra(gamma))
     more = f", overhead {significant(overhead)}" if overhead else ""
-    return f"a pass over {gamma + 1} tokens costs {significant(float(cost.verify(gamma)))}{more}"
+    return (
+        f"a pass over {gamma + 1} tokens costs "
+        f"{significant(float(cost.verify(gamma)))} plain steps{more}"
+    )
 
 
 def evaluate(

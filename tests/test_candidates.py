@@ -171,7 +171,7 @@ def test_a_verification_of_three_steps_leaves_little_by_hand() -> None:
     at γ=1: 1.75 / 1.51 = 1.159×, where the theorem says 3.20× at γ=9."""
     scenario = build({"alpha": 0.8, "gamma": 4, "c": 0.1, "sigma": 0.5})
     words = own_cost_words(scenario)
-    assert words == "a pass over 5 tokens costs 3.00"
+    assert words == "a pass over 5 tokens costs 3.00 plain steps"
     small = evaluate(published_t5(), 16, cost_of_draft(scenario))[0]
     assert (small.best_gamma, small.best_speedup) == (1, pytest.approx(1.75 / 1.51))
     theorem = evaluate(published_t5(), 16)[0]

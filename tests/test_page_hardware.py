@@ -44,8 +44,8 @@ def said(app: AppTest) -> str:
 def test_the_draft_used_is_the_draft_promised() -> None:
     """v of 5 tokens = 3: γ=9 and 3.20× must not be promised where γ=1 is best."""
     app = opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1, "sigma": 0.5}))
-    assert "At your verification cost (a pass over 5 tokens costs 3.00)" in said(app)
-    assert "(at your verification cost: a pass over 5 tokens costs 3.00)" in said(app)
+    assert "At your verification cost (a pass over 5 tokens costs 3.00 plain steps)" in said(app)
+    assert "(at your verification cost: a pass over 5 tokens costs 3.00 plain steps)" in said(app)
     (button,) = [b for b in app.button if b.key == "use_draft"]
     assert button.label == "Use it with γ=1"
     button.click().run()
