@@ -1,8 +1,14 @@
-"""For every test: how long an example takes is no fault, on any machine."""
+"""For every test: one thread for small matrices, and no example is too slow on any machine."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+import os
+
+# Two processes run the tests; each with its own threads they wait for one another many times over.
+# Before numpy is first imported, and for the servers that tests start.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

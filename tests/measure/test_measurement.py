@@ -409,7 +409,7 @@ def test_timing_grid_and_calibration_rows() -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_tokenizer_gives_every_text_back(text: str) -> None:
     tokenizer = ByteBpe.load(builtin_folder() / "target")
     ids = tokenizer.encode(text)
