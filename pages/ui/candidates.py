@@ -12,7 +12,7 @@ from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
 from specmath.scenario.files import revised
 from specmath.serving.tree_choice import read_branch, tree_answer
-from specmath.views import drafters_table
+from specmath.views import drafters_notes, drafters_table
 
 COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
 
@@ -113,7 +113,7 @@ def show_drafters() -> None:
         "steps with a draft, at the coverage shown (assumed unless you give it). Best γ: at the "
         "acceptance of the scenario, taken for each."
     )
-    notes(prediction().notes)
+    notes(drafters_notes(prediction()))
     downloads(found)
 
 

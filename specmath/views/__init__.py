@@ -7,7 +7,7 @@ from collections.abc import Callable
 from specmath.predict import Prediction
 from specmath.sheets.tables import Table
 from specmath.views.choosing import alpha_gamma_table, crossover_table, draft_cost_table
-from specmath.views.drafters import drafters_sentence, drafters_table
+from specmath.views.drafters import drafters_notes, drafters_sentence, drafters_table
 from specmath.views.drafts import drafts_table
 from specmath.views.over_batch import batch_table
 from specmath.views.over_gamma import gamma_table
@@ -19,6 +19,7 @@ __all__ = [
     "batch_table",
     "crossover_table",
     "draft_cost_table",
+    "drafters_notes",
     "drafters_sentence",
     "drafters_table",
     "drafts_table",

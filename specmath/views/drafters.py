@@ -9,14 +9,14 @@ from specmath.drafters import kinds
 from specmath.predict import ROUNDING, Prediction
 from specmath.scenario import Scenario
 from specmath.serving import ServedStepCost
-from specmath.serving.of_scenario import NEEDS_A_MODEL, served_of, tabulated
+from specmath.serving.of_scenario import NEEDS_A_MODEL, known_biases, served_of, tabulated
 from specmath.serving.schedule import breakeven_alpha_of
 from specmath.sheets.columns import column
 from specmath.sheets.tables import Cell, Table
 from specmath.stepcost import TabulatedStepCost
 from specmath.wording import ratio, significant
 
-__all__ = ["drafters_sentence", "drafters_table", "fitting_drafters"]
+__all__ = ["drafters_notes", "drafters_sentence", "drafters_table", "fitting_drafters"]
 
 MOST_GAMMA = 8
 YOURS = " (yours)"
@@ -116,6 +116,13 @@ def drafters_sentence(prediction: Prediction) -> str:
         f"On your hardware, with {at}, {first['draft']} would be fastest: {_reached(first)}{told}. "
         f"{needs} Drafters differ in α more than in cost: measure it on your text."
     )
+
+
+def drafters_notes(prediction: Prediction) -> tuple[str, ...]:
+    """The notes of the prediction, after the known biases of every drafter in the table."""
+    rows = fitting_drafters(prediction.scenario)
+    biases = [note for _, served in rows for note in known_biases(served)]
+    return tuple(dict.fromkeys((*biases, *prediction.notes)))
 
 
 def _number(value: Cell) -> float:
