@@ -14,6 +14,7 @@ from specmath.checks import FloatArray
 from specmath.halves import Halves, ends, unknowns
 from specmath.predict import ROUNDING, Prediction, near_best
 from specmath.scenario import Scenario
+from specmath.scenario.forms import MEASURED_AT
 from specmath.serving.schedule import breakeven_alpha_of
 from specmath.wording import change, changed, faster, interval, ratio, significant, usd
 
@@ -177,6 +178,10 @@ def _move(p: Prediction, d: Decision) -> Verdict:
         verb = "Lower" if d.action == "lower" else "Raise"
         headline = f"{verb} γ to {d.gamma}: {faster(then)} instead of {faster(now)} at γ={s.gamma}."
         reason = _why_move(p, d)
+    if s.acceptance_form in MEASURED_AT and d.gamma != s.measured_gamma:
+        reason += (
+            f" Acceptance is known at γ={s.measured_gamma} only: this takes every position alike."
+        )
     return Verdict(d.action, d.gamma, then, headline, reason, _holds(p, d.gamma))
 
 

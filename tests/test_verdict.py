@@ -247,3 +247,11 @@ def test_step_sentence_by_hand() -> None:
     said = step_sentence(predict(Scenario(alpha=0.5, gamma=1, c=0.1)))
     assert said.startswith("1.50 tokens a step in the mean, standard deviation 0.500.")
     assert "50% of the steps keep the whole draft, 50% none of it" in said
+
+
+def test_advice_on_one_measured_gamma_says_what_it_assumes() -> None:
+    """0.5 accepted of 4: lower γ to 1 rests on every position being accepted alike."""
+    known = Scenario(accepted_per_step=0.5, measured_gamma=4, gamma=4, target_ms=40, draft_ms=8)
+    assert "Acceptance is known at γ=4 only" in verdict(predict(known)).sentence()
+    rates = Scenario(rates=(0.34, 0.11, 0.04, 0.01), gamma=4, target_ms=40, draft_ms=8)
+    assert "Acceptance is known" not in verdict(predict(rates)).sentence()
