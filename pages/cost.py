@@ -10,7 +10,8 @@ from pages.ui import furniture  # noqa: E402
 from pages.ui.bill import show_bill, show_cost_over_batch, show_millisecond  # noqa: E402
 from pages.ui.state import prediction, scenario  # noqa: E402
 from specmath.charts import cost_over_gamma  # noqa: E402
-from specmath.verdict import cost_sentence, verdict  # noqa: E402
+from specmath.sentences import cost_sentence  # noqa: E402
+from specmath.verdict import verdict  # noqa: E402
 from specmath.views import regime_costs, regime_table  # noqa: E402
 
 found = prediction()

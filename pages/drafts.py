@@ -19,7 +19,7 @@ from specmath.candidates import (  # noqa: E402
     rank_at_own_cost,
 )
 from specmath.charts import drafts_plane  # noqa: E402
-from specmath.verdict import rank_drafts  # noqa: E402
+from specmath.sentences import rank_drafts  # noqa: E402
 from specmath.views import drafters_sentence, drafts_table  # noqa: E402
 
 served = scenario().draft_form == "hardware"

@@ -14,7 +14,8 @@ from specmath.charts import (  # noqa: E402
     draft_cost_effect,
     tokens_distribution,
 )
-from specmath.verdict import step_sentence, verdict  # noqa: E402
+from specmath.sentences import step_sentence  # noqa: E402
+from specmath.verdict import verdict  # noqa: E402
 from specmath.views import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
 
 found = prediction()

@@ -17,8 +17,9 @@ from specmath.halves import Halves, acceptance_of, ends
 from specmath.predict import near_best, predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import revised
+from specmath.sentences import cost_sentence
 from specmath.stepcost import LinearStepCost
-from specmath.verdict import cost_sentence, verdict
+from specmath.verdict import verdict
 from specmath.views import TABLES
 
 

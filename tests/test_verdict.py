@@ -17,7 +17,8 @@ from specmath.halves import ends
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import revised
-from specmath.verdict import breakeven, cost_sentence, decide, rank_drafts, step_sentence, verdict
+from specmath.sentences import cost_sentence, rank_drafts, step_sentence
+from specmath.verdict import breakeven, decide, verdict
 
 
 def of(**said: Any) -> Any:
