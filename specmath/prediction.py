@@ -93,7 +93,7 @@ class Prediction:
             words.append(f"{SPECS['coverage'].label} {self.halves.coverage:g}")
         if s.draft_form == "hardware" and s.usd_per_hour == hardware.find(str(s.gpu)).usd_per_hour:
             words.append(
-                f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g} USD, an on-demand price"
+                f"{SPECS['usd_per_hour'].label} {s.usd_per_hour:g} USD, taken for this GPU"
             )
         return tuple(words)
 

@@ -138,7 +138,12 @@ class Scenario(BaseModel):
         "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, example="0.25",
     )  # fmt: skip
     gpu: str | None = text(
-        None, "GPU", "A name of the catalogue.", "served", max_length=60, example="H100 SXM"
+        None,
+        "GPU",
+        "A name of the catalogue, or your own numbers: custom:TB/s,TFLOP/s,GB in bf16.",
+        "served",
+        max_length=60,
+        example="H100 SXM",
     )
     model: str | None = text(
         None, "Target model", "A name of the catalogue, or a config.json: its text, on the command "
