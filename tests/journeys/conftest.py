@@ -62,7 +62,7 @@ def first_visitor(context: BrowserContext, tmp_path: Path) -> Iterator[Visitor]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Journeys go last: once started, playwright's event loop runs on in this thread, and a test
-    that calls asyncio.run after it would fail (so pytest-xdist must not reorder files, see addopts).
+    that calls asyncio.run after it would fail; so pytest-xdist must not reorder files (addopts).
     The longest of them first, so that no process waits for it at the end."""
     here, longest = Path(__file__).parent, "test_measure_journey"
     items.sort(key=lambda item: (here in item.path.parents, item.path.stem != longest))
