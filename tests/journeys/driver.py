@@ -207,7 +207,10 @@ class Visitor:
         return box
 
     def download(self, button: Locator) -> tuple[str, bytes]:
-        """The name and the bytes of the file behind a button."""
+        """The name and the bytes of the file behind a button, once the page is at rest: what a
+        button of the run before would send, Streamlit drops when the next run ends."""
+        button.wait_for()
+        self.settle()
         with self.page.expect_download() as coming:
             button.click()
         return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
