@@ -13,8 +13,8 @@ from typing import Any
 
 import openpyxl
 import pytest
+from command_line import Capture, fault, run
 
-from specmath.cli import main
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.files import to_toml
@@ -24,30 +24,6 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ("predict", "gamma", "crossover", "sweep", "export", "serve")
 TIMES = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4")
 BASIC = ("--alpha", "0.8", "--c", "0.1", "--gamma", "4")
-Capture = pytest.CaptureFixture[str]
-
-
-def run(capsys: Capture, *arguments: str) -> str:
-    """Standard output of a command that succeeds and says nothing on stderr."""
-    code = None
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        code = stop.code
-    out, err = capsys.readouterr()
-    assert (code or 0, err) == (0, "")
-    return out
-
-
-def fault(capsys: Capture, *arguments: str) -> str:
-    """Standard error of a command that exits 2 with nothing on stdout."""
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    out, err = capsys.readouterr()
-    assert stop.value.code == 2
-    assert out == ""
-    assert "Traceback" not in err
-    return err
 
 
 def table_of(out: str) -> list[dict[str, str]]:

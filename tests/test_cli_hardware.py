@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Capture, fault, run
 
 from specmath import models, steptime
-from specmath.cli import main
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import to_toml
 from specmath.serving.study import load_study
 from specmath.views import batch_table
 
-Capture = pytest.CaptureFixture[str]
 CONFIGS = Path(__file__).parent / "data" / "model_configs"
 CONFIG_8B = str(CONFIGS / "Qwen--Qwen3-8B.json")
 STEP = ("steptime", "--gpu", "h100", "--model", "Llama-3.1-8B")
@@ -29,31 +28,16 @@ PAIR = (
 SCENARIO = Scenario(alpha=0.8, gamma=4, gpu="h100", model="Llama-3.1-8B", draft="Llama-3.2-1B")
 
 
-def run(capsys: Capture, *arguments: str) -> str:
-    """Standard output of a command that succeeds and says nothing on stderr."""
-    code = None
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        code = stop.code
-    out, err = capsys.readouterr()
-    assert (code or 0, err) == (0, "")
-    return out
+def refusal(capsys: Capture, *arguments: str) -> str:
+    """A fault of values, not of usage: one line."""
+    err = fault(capsys, *arguments)
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    return err
 
 
 def rows_of(out: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(out)))
-
-
-def fault(capsys: Capture, *arguments: str) -> str:
-    """The one line on standard error of a command that exits 2 with nothing on stdout."""
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    out, err = capsys.readouterr()
-    assert (stop.value.code, out) == (2, "")
-    assert err.startswith("Error: ")
-    assert err.count("\n") == 1
-    return err
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +92,7 @@ def test_a_gpu_of_ones_own_numbers(capsys: Capture) -> None:
     text = run(capsys, "predict", *PAIR[:4], "--gpu", gpu, *PAIR[6:])
     assert f"no calibration for {gpu}" in text
     assert "interconnect as 800 GB/s (assumed)" in text
-    refused = fault(capsys, "predict", *PAIR[:4], "--gpu", "custom:8,2500", *PAIR[6:])
+    refused = refusal(capsys, "predict", *PAIR[:4], "--gpu", "custom:8,2500", *PAIR[6:])
     assert "bandwidth in TB/s, bf16 TFLOP/s, memory in GB" in refused
 
 
@@ -256,7 +240,7 @@ BATCH = ("batch", *PAIR)
     ],
 )
 def test_one_line_and_exit_2(capsys: Capture, arguments: tuple[str, ...], words: list[str]) -> None:
-    said = fault(capsys, *arguments)
+    said = refusal(capsys, *arguments)
     assert all(word in said for word in words), said
 
 
@@ -282,7 +266,7 @@ def test_a_wrong_config_file(
         "model": ("model", str(path)),
         "predict": ("predict", *PAIR, "--model", str(path)),
     }
-    assert words in fault(capsys, *at[command])
+    assert words in refusal(capsys, *at[command])
 
 
 @pytest.mark.parametrize("command", ["steptime", "batch", "model", "predict"])
