@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from playwright.sync_api import BrowserContext, Locator, expect
+from playwright.sync_api import BrowserContext, Locator, TimeoutError, expect
 
 from pages.ui.navigation import PAGES
 from specmath.predict import Prediction, predict
@@ -207,13 +207,21 @@ class Visitor:
         return box
 
     def download(self, button: Locator) -> tuple[str, bytes]:
-        """The name and the bytes of the file behind a button, once the page is at rest: what a
-        button of the run before would send, Streamlit drops when the next run ends."""
+        """The name and the bytes of the file behind a button, pressed again where nothing comes.
+
+        Streamlit makes these files when asked, and drops what a button of an earlier run asks for:
+        on a busy machine a press soon after a change is lost, and a person presses again.
+        """
         button.wait_for()
         self.settle()
-        with self.page.expect_download() as coming:
-            button.click()
-        return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
+        for patience in (0.25, 0.25, 1.0):
+            try:
+                with self.page.expect_download(timeout=patience * PATIENCE * 1e3) as coming:
+                    button.click()
+            except TimeoutError:
+                continue
+            return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
+        raise AssertionError("no file came")
 
     # ── reading the page ─────────────────────────────────────────────────────────────────────
 
