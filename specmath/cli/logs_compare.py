@@ -59,8 +59,8 @@ def drift_command(
 ) -> None:  # fmt: skip
     """Has acceptance really fallen, since when, and what does it cost?
 
-    A sequential test over blocks of windows that are long enough to be independent; the chance of
-    a false alarm in one call is --rate. Logs too short for that are refused (exit 3). Cost: give
+    A sequential test over blocks of windows that are long enough to be independent; --rate
+    says how often it alarms falsely, as stated and as simulated. Logs too short for that are refused (exit 3). Cost: give
     the times, the price and the batch; with another draft length each side is priced at its own.
     """
     if rule:
