@@ -59,9 +59,10 @@ def drift_command(
 ) -> None:  # fmt: skip
     """Has acceptance really fallen, since when, and what does it cost?
 
-    A sequential test over blocks of windows that are long enough to be independent; --rate
-    says how often it alarms falsely, as stated and as simulated. Logs too short for that are refused (exit 3). Cost: give
-    the times, the price and the batch; with another draft length each side is priced at its own.
+    A sequential test over blocks of windows that are long enough to be independent; --rate says
+    how often it alarms falsely, as stated and as simulated. Logs too short for that are refused
+    (exit 3). Cost: give the times, the price and the batch; with another draft length each side is
+    priced at its own.
     """
     if rule:
         click.echo(alert_rule(rule_engine, below=below), nl=False)
