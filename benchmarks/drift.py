@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.signal import lfilter
 
 from specmath.checks import FloatArray
 from specmath.logs import Reading, Window
-from specmath.logs.drift import drift
-from specmath.logs.tally import make_reading
+from specmath.review.drift import drift
 
 RATES = (0.01, 0.05)
 Steps = Callable[[np.random.Generator, int], FloatArray]
@@ -27,7 +27,8 @@ Steps = Callable[[np.random.Generator, int], FloatArray]
 class Side:
     """One log: `windows` of `steps` (a number, or a draw); α is lower by `drop` in all of it.
 
-    `bad` is the share of windows, at random, in which α is lower by 0.15.
+    `bad` is the share of windows, at random, in which α is lower by 0.15. With `rho` α is
+    beta-distributed, each window for itself; `rho` is the correlation of two tokens of a window.
     """
 
     windows: int
@@ -38,35 +39,38 @@ class Side:
     gamma: int = 3
     drop: float = 0.0
     bad: float = 0.0
+    rho: float = 0.0
 
 
 def made(random: np.random.Generator, side: Side) -> Reading:
     """A log of γ drafted tokens a step, each accepted with its window's α, with counts."""
-    wander, state = np.empty(side.windows), random.standard_normal()
-    for t in range(side.windows):
-        wander[t] = state
-        state = side.phi * state + np.sqrt(1 - side.phi**2) * random.standard_normal()
+    wander = random.standard_normal(side.windows)
+    wander[1:] *= np.sqrt(1 - side.phi**2)
     low = np.full(side.windows, side.drop)
     if side.bad:
         low += 0.15 * (random.random(side.windows) < side.bad)
-    alpha = np.clip(side.alpha - low + side.moves * wander, 0, 1)
+    if side.rho:
+        both = 1 / side.rho - 1
+        alpha = random.beta((side.alpha - low) * both, (1 - side.alpha + low) * both)
+    else:
+        walk = lfilter([1], [1, -side.phi], wander)
+        alpha = np.clip(side.alpha - low + side.moves * walk, 0, 1)
     drawn = side.steps(random, side.windows) if callable(side.steps) else side.steps
     steps = np.broadcast_to(np.asarray(drawn, dtype=int), (side.windows,))
     reached = [steps]
     for _ in range(side.gamma):
         reached.append(random.binomial(reached[-1], alpha))
-    counts = np.array(reached[1:]).T
-    rows = [
-        Window(
-            t + 1, None, int(n), side.gamma * int(n), int(c.sum()), 1 + c.sum() / n,
-            tuple((c / n).tolist()), float(n),
-        )
-        for t, (n, c) in enumerate(zip(steps, counts, strict=True))
-    ]  # fmt: skip
-    total = int(steps.sum())
-    return make_reading(
-        "vllm", "made", steps=total, drafted=side.gamma * total, accepted=int(counts.sum()),
-        survival=(counts.sum(axis=0) / total).tolist(), windows=rows,
+    counts, total = np.array(reached[1:]), int(steps.sum())
+    accepted = counts.sum(axis=0)
+    columns = (steps, accepted, 1 + accepted / steps, (counts / steps).T)
+    rows = tuple(
+        Window(t + 1, None, n, side.gamma * n, a, mean, tuple(rates), float(n))
+        for t, (n, a, mean, rates) in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+    )
+    survival = tuple((counts.sum(axis=1) / total).tolist())
+    return Reading(
+        "vllm", "made", steps=total, drafted=side.gamma * total, accepted=int(accepted.sum()),
+        tokens_per_step=1 + sum(survival), survival=survival, gamma=side.gamma, windows=rows,
     )  # fmt: skip
 
 
@@ -77,6 +81,11 @@ def uneven(random: np.random.Generator, windows: int) -> FloatArray:
 def lognormal(random: np.random.Generator, windows: int) -> FloatArray:
     """From a few steps to thousands: the spread of ln(steps) is 1.2."""
     return np.ceil(np.exp(random.normal(5.0, 1.2, windows)))
+
+
+def loaded(random: np.random.Generator, windows: int) -> FloatArray:
+    """From a hundred steps to thousands: the spread of ln(steps) is 1."""
+    return np.ceil(600 * np.exp(random.standard_normal(windows)))
 
 
 def hours(first: int, last: int, days: int = 1) -> Steps:
@@ -94,7 +103,14 @@ def rows_of(table: str) -> list[tuple[str, Side, Side]]:
     if table == "length":
         return [
             (f"phi {phi:g}: {n}, {n // 2} windows", Side(n, uneven, phi), Side(n // 2, uneven, phi))
-            for phi in (0.0, 0.5, 0.8, 0.9, 0.95) for n in (20, 30, 60, 100, 180, 360)
+            for phi in (0.0, 0.2, 0.5, 0.8, 0.9, 0.95) for n in (20, 30, 60, 100, 360)
+        ]  # fmt: skip
+    if table == "spread":
+        return [
+            (f"rho {rho:g}, {name}: 60, 30 windows",
+             Side(60, steps, rho=rho, moves=0), Side(30, steps, rho=rho, moves=0))
+            for rho in (0.0, 0.001, 0.01, 0.05)
+            for name, steps in (("even", 600), ("lognormal", loaded))
         ]  # fmt: skip
     if table == "load":
         return [
@@ -131,17 +147,27 @@ def rows_of(table: str) -> list[tuple[str, Side, Side]]:
             for n in (60, 360)
         ]  # fmt: skip
     return [
-        (f"fall of {drop:g}, phi {phi:g}: {n}, {n // 2} windows",
+        *(
+            (f"fall of 0.03, {name}: 60, 30 windows",
+             Side(60, steps, rho=rho), Side(30, steps, rho=rho, drop=0.03))
+            for name, steps, rho in (
+                ("uneven", uneven, 0), ("lognormal", loaded, 0),
+                ("rho .001, lognormal", loaded, 0.001),
+                ("rho .005, lognormal", loaded, 0.005),
+                ("rho .01, even", 600, 0.01),
+            )
+        ),
+        *((f"fall of {drop:g}, phi {phi:g}: {n}, {n // 2} windows",
          Side(n, uneven, phi), Side(n // 2, uneven, phi, drop=drop))
         for drop, phi, n in (
             (0.05, 0.0, 60), (0.05, 0.0, 360), (0.05, 0.5, 100), (0.05, 0.8, 360),
             (0.05, 0.9, 360), (0.05, 0.95, 360), (0.1, 0.0, 30), (0.1, 0.8, 360),
             (0.2, 0.0, 20), (0.2, 0.5, 60),
-        )
+        )),
     ]  # fmt: skip
 
 
-TABLES = ("length", "load", "ends", "bad", "power")
+TABLES = ("spread", "power", "length", "load", "ends", "bad")
 
 
 def simulated(before: Side, after: Side, pairs: int, seed: int) -> list[tuple[int, int]]:
@@ -149,10 +175,10 @@ def simulated(before: Side, after: Side, pairs: int, seed: int) -> list[tuple[in
     random = np.random.default_rng(seed)
     found = np.zeros((len(RATES), 2), dtype=int)
     for _ in range(pairs):
-        logs = made(random, before), made(random, after)
+        answer = drift(made(random, before), made(random, after))
         for row, rate in enumerate(RATES):
-            fallen = drift(*logs, rate).fallen
-            found[row] += fallen is True, fallen is not None
+            told = answer.fallen is not None and answer.p_value is not None
+            found[row] += told and (answer.p_value or 0.0) <= rate, told
     return [(int(alarms), int(answered)) for alarms, answered in found]
 
 

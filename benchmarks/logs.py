@@ -1,13 +1,15 @@
 """How fast large logs stream, and in how much memory: `python -m benchmarks.logs`.
 
 For each engine a busy server's log, in which one line in 20 is a statistics line, and the worst
-case: nothing but statistics lines, hardly two alike. Each is read in a process of its own, so
-that its peak memory is its own; the first 16 MB are repeated, which is a restart of the server.
+case: nothing but statistics lines, hardly two alike; both also as docker's json-file wraps them;
+and lines of JSON in which there is nothing to read. Each is read in a process of its own, so that
+its peak memory is its own; the first 16 MB are repeated, which is a restart of the server.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from specmath.logs.detect import read
+from specmath.logs import LogError, read
 
 NOISE = (
     '(APIServer pid=4021) INFO:     10.0.0.{i}:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
@@ -100,16 +102,29 @@ ENGINES: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "vllm": vllm, "sglang": sglang, "llama.cpp": llamacpp,
 }  # fmt: skip
 EVERY = {"realistic": 20, "worst": 1}
+PLAIN_JSON = "json"
+"""Lines of `{"a":1}`: nothing to read, and as many lines as there can be."""
 
 
-def blocks(engine: str, every: int) -> Iterator[bytes]:
+def wrapped(line: str) -> str:
+    """A line as docker's json-file keeps it."""
+    more = {"stream": "stderr", "time": "2026-09-14T10:00:00.123456789Z"}
+    return json.dumps({"log": f"{line}\n"} | more, separators=(",", ":"))
+
+
+def blocks(engine: str, every: int, wrap: bool = False) -> Iterator[bytes]:
     """16 MB of log, and again and again."""
+    if engine == PLAIN_JSON:
+        while True:
+            yield b'{"a":1}\n' * (BLOCK // 8)
     rng = random.Random(0)
     lines: list[str] = []
     size = 0
     for number, line in enumerate(ENGINES[engine](rng)):
         lines.append(line)
         lines += (NOISE[(number + i) % 3].format(i=i) for i in range(every - 1))
+        if wrap:
+            lines[-every:] = map(wrapped, lines[-every:])
         size += sum(map(len, lines[-every:])) + every
         if size >= BLOCK:
             break
@@ -119,8 +134,9 @@ def blocks(engine: str, every: int) -> Iterator[bytes]:
 
 
 def write(path: Path, engine: str, case: str, megabytes: float) -> None:
+    kind, _, wrap = case.partition(", ")
     with path.open("wb") as out:
-        for data in blocks(engine, EVERY[case]):
+        for data in blocks(engine, EVERY.get(kind, 1), bool(wrap)):
             out.write(data)
             if out.tell() >= megabytes * 1e6:
                 return
@@ -139,13 +155,18 @@ def measure(path: Path) -> None:
     size = path.stat().st_size / 1e6
     before = peak_mib()
     start, cpu = time.perf_counter(), time.process_time()
-    readings = read(path)
+    try:
+        readings = read(path)
+    except LogError:
+        readings = []
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = peak_mib()
-    windows = max(len(reading.windows) for reading in readings)
+    windows = max((len(reading.windows) for reading in readings), default=0)
+    tokens = readings[0].tokens_per_step if readings else None
+    told = "nothing to read" if tokens is None else f"tau {tokens:.3f}, {windows} windows"
     print(
         f"{size:5.0f} MB {size / seconds:8.0f} {size / cpu:10.0f} {peak:9.0f} "
-        f"{peak - before:8.0f}   tau {readings[0].tokens_per_step:.3f}, {windows} windows",
+        f"{peak - before:8.0f}   {told}",
         flush=True,
     )
 
@@ -159,17 +180,18 @@ def main() -> None:
         measure(options.file)
         return
     print(
-        "log                      size     MB/s       MB/s  peak MiB   MiB of\n"
-        "                               (clock)  of a core           reading"
+        "log                              size     MB/s       MB/s  peak MiB   MiB of\n"
+        "                                       (clock)  of a core           reading"
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.log"
-        for engine in ENGINES:
-            for case in EVERY:
-                write(path, engine, case, options.megabytes)
-                print(f"{engine:10} {case:10}", end=" ", flush=True)
-                command = [sys.executable, "-m", "benchmarks.logs", "--file", str(path)]
-                subprocess.run(command, check=True)
+        cases = [case for kind in EVERY for case in (kind, f"{kind}, docker")]
+        each = [(engine, case) for engine in ENGINES for case in cases]
+        for engine, case in (*each, (PLAIN_JSON, "alone")):
+            write(path, engine, case, options.megabytes)
+            print(f"{engine:10} {case:18}", end=" ", flush=True)
+            command = [sys.executable, "-m", "benchmarks.logs", "--file", str(path)]
+            subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from specmath.measure.language_model import Sampling
 from specmath.measure.pairs import builtin_folder, builtin_pair, builtin_prompts, load_pair
-from specmath.measure.sampling import Sampling
 from specmath.measure.score import replay_of
 from specmath.measure.speculate import generate
 

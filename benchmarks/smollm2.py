@@ -28,22 +28,21 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specmath.measure.drafts import ModelDraft, NgramDraft
-from specmath.measure.interval import estimate_alpha
-from specmath.measure.looptime import time_loop
-from specmath.measure.pairs import Pair, self_made_draft
-from specmath.measure.prompts import spread
-from specmath.measure.sampling import Sampling
-from specmath.measure.score import acceptance, ngram_matches, replay_of, score
-from specmath.measure.smollm2 import smollm2_pair, smollm2_prompts
-from specmath.measure.smollm2_draft import trained_draft
+from specmath.measure.language_model import Sampling
+from specmath.measure.pairs import Pair, self_made_draft, smollm2_prompts
+from specmath.measure.plan import spread
+from specmath.measure.score import acceptance, estimate_alpha, ngram_matches, replay_of, score
+from specmath.measure.smollm2 import smollm2_pair, trained_draft
 from specmath.measure.speculate import Generation, generate
 from specmath.measure.timing import (
     arithmetic_ratio,
     draft_cost,
     median_interval,
+    time_loop,
     time_steps,
     verify_cost,
 )
+from specmath.outfile import write_file
 from specmath.replay import ReplayAcceptance
 
 FILE = Path(__file__).resolve().parents[1] / "specmath" / "data" / "measured_smollm2.toml"
@@ -84,7 +83,7 @@ def texts_of(pair: Pair, sampling: Sampling, store: Path | None) -> list[Text]:
             made = run(pair, None, number, ids, 0, sampling)
             held[str(sampling)].append((prompt.segment, ids, made.tokens))
         if store:
-            store.write_text(json.dumps(held))
+            write_file(store, json.dumps(held).encode())
     return held[str(sampling)]
 
 
@@ -120,7 +119,8 @@ def rows_of(
         tau = replay.of(members).tokens_per_step(list(GAMMAS))
         rows.append({
             "draft": name, "temperature": temperature, "segment": segment,
-            "alpha": triple(alpha), "basis": alpha.basis, "tokens": alpha.tokens,
+            "alpha": triple(alpha), "basis": alpha.basis.source,
+            "tokens": sum(len(a[n]) for n in members),
             "tokens_per_step": {
                 str(g): round(float(t), 3) for g, t in zip(GAMMAS, tau, strict=True)
             },
@@ -170,14 +170,14 @@ def speed_rows(pair: Pair, store: Path | None) -> list[Row]:
         )  # fmt: skip
         for gamma in (1, 3):
             made = [run(pair, draft, n, ids, gamma, sampling) for n, ids in enumerate(prompts)]
-            v, d = loop.verify_cost(gamma), loop.draft_cost(gamma)
+            v, d, s = loop.verify_cost(gamma), loop.draft_cost(gamma), loop.step_cost(gamma)
             tau = float(replay.tokens_per_step(gamma))
             tokens = sum(len(m.tokens) for m in made)
             rows.append({
                 "draft": "trained", "temperature": temperature, "gamma": gamma,
                 "tokens_per_step": round(tokens / sum(m.steps for m in made), 3),
                 "replay_tokens_per_step": round(tau, 3), "v": round(v, 3), "d": round(d, 3),
-                "predicted_speedup": round(tau / (v + d), 3),
+                "overhead": round(s - v - d, 3), "predicted_speedup": round(tau / s, 3),
                 "speedup": round(tokens / sum(m.seconds for m in made) / plain_rate, 3),
             })  # fmt: skip
             if sampling.greedy:
@@ -256,7 +256,7 @@ def main() -> None:
         data = tomllib.loads(FILE.read_text("utf-8"))
         data[key] = rows
         data["about"]["date"] = date.today().isoformat()
-        FILE.write_text(HEADER + tomli_w.dumps(data), "utf-8")
+        write_file(FILE, (HEADER + tomli_w.dumps(data)).encode())
 
 
 if __name__ == "__main__":

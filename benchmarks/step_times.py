@@ -23,18 +23,19 @@ import numpy as np
 from specmath import models
 from specmath.checks import FloatArray
 from specmath.steptime import step_seconds
-from specmath.steptime.reference_table import (
+from tools.steptime_fit import (
+    TABLE,
     ReferenceRow,
     fit_each_gpu,
     fit_without_each_model,
     median_fit,
+    nothing_known,
     predict,
     read_reference,
     score,
 )
 
 HERE = Path(__file__).parent
-TABLE = HERE.parent / "tests" / "data" / "reference_step_times.csv.gz"
 PEERS = {"aiconfigurator": "aiconfigurator==0.12.*", "genz": "genz-llm"}
 INSTALL_SECONDS, RUN_SECONDS = 600, 300
 
@@ -88,9 +89,9 @@ def print_accuracy() -> None:
     print("by GPU treated as unknown (dense)")
     fits = fit_each_gpu(kept)
     for gpu in fits:
-        general = median_fit([fit for other, fit in fits.items() if other != gpu], kept)
+        general = median_fit(fits, without=gpu)
         own = [r for r in kept if r.gpu == gpu and not r.operators.model.is_moe]
-        _print_score(gpu, own, predict(own, lambda row, c=general: c))
+        _print_score(gpu, own, predict(own, lambda row, c=general: c, nothing_known))
 
 
 def _print_score(title: str, rows: list[ReferenceRow], guess: FloatArray) -> None:

@@ -7,30 +7,36 @@ require_frame()
 from pages.ui import furniture  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
 from pages.ui.load import show_memory, show_schedule  # noqa: E402
-from pages.ui.state import prediction, scenario  # noqa: E402
+from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.load import (  # noqa: E402
     gamma_heat,
     operators_over_batch,
     speedup_over_batch,
 )
-from specmath.serving.study import load_study  # noqa: E402
-from specmath.serving.words import context_sentence, load_sentence, roof_sentence  # noqa: E402
-from specmath.views import batch_table  # noqa: E402
+from specmath.load import load_study  # noqa: E402
+from specmath.tables import batch_table  # noqa: E402
+from specmath.words.load import (  # noqa: E402
+    context_sentence,
+    held_sentence,
+    load_sentence,
+    roof_sentence,
+)
 
 needs_hardware()
-found, study = prediction(), load_study(scenario())
+found, study = prediction(), load_study(prediction().endpoint)
 furniture.say(load_sentence(study), "speed")
 furniture.assumed(found)
 
 furniture.chart(
     speedup_over_batch(study),
-    f"Speedup over batch at γ={study.gamma}, by context",
-    f"{context_sentence(study)} Hollow points: more sequences than the memory holds.",
+    f"Speedup over the batch that is held, at γ={study.gamma}, by context",
+    f"{held_sentence(found)} {context_sentence(study)} Shaded: the range at your context. Hollow "
+    "points: more sequences than the memory holds.",
 )
-furniture.notes(found.notes)
+furniture.notes(found)
 furniture.chart(
     gamma_heat(study),
-    "The recommended γ over batch and context",
+    "The recommended γ over the batch that is held, and context",
     "The smallest γ within 2% of the fastest; 0: plain decoding is faster. In brackets: more "
     "sequences than the memory holds.",
     height=300,

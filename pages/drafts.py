@@ -10,19 +10,22 @@ import streamlit as st  # noqa: E402
 from pages.ui import furniture  # noqa: E402
 from pages.ui.candidates import edited_candidates, show_drafters, show_tree, use_candidate  # noqa: E402
 from pages.ui.state import prediction, scenario  # noqa: E402
-from specmath.candidates import (  # noqa: E402
+from specmath.charts.calculator import drafts_plane  # noqa: E402
+from specmath.drafts import (  # noqa: E402
     T5_SOURCE,
     best_speedup,
     cost_of_draft,
     evaluate,
+)
+from specmath.tables import drafts_table  # noqa: E402
+from specmath.words.drafts import (  # noqa: E402
+    drafters_sentence,
     own_cost_words,
     rank_at_own_cost,
+    rank_drafts,
 )
-from specmath.charts import drafts_plane  # noqa: E402
-from specmath.sentences import rank_drafts  # noqa: E402
-from specmath.views import drafters_sentence, drafts_table  # noqa: E402
 
-served = scenario().draft_form == "hardware"
+served = scenario().costs.computed
 answer = furniture.answer_place()
 if served:
     answer.info(furniture.verbatim(drafters_sentence(prediction())), icon=":material/compare:")
@@ -32,7 +35,7 @@ if served:
     answer = st.container()
 
 limit, cost_of = scenario().max_gamma, cost_of_draft(scenario())
-own_cost = own_cost_words(scenario())
+own_cost = own_cost_words(cost_of(0.0), prediction().gamma)
 left, right = st.columns([10, 11], gap="medium")
 with left:
     candidates = edited_candidates()

@@ -9,14 +9,14 @@ import streamlit as st  # noqa: E402
 from pages.ui import furniture  # noqa: E402
 from pages.ui.budget import show_budget  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
-from specmath.charts import (  # noqa: E402
+from specmath.charts.calculator import (  # noqa: E402
     alpha_gamma_heat,
     draft_cost_effect,
     tokens_distribution,
 )
-from specmath.sentences import step_sentence  # noqa: E402
-from specmath.verdict import verdict  # noqa: E402
-from specmath.views import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
+from specmath.tables import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
+from specmath.words.answers import step_sentence  # noqa: E402
+from specmath.words.verdict import verdict  # noqa: E402
 
 found = prediction()
 furniture.answer(verdict(found))
@@ -24,11 +24,11 @@ furniture.choices_of_gamma(found)
 
 furniture.chart(
     tokens_distribution(found),
-    f"How many tokens a step emits at γ={found.scenario.gamma}",
+    f"How many tokens a step emits at γ={found.gamma}",
     step_sentence(found),
     height=260,
 )
-furniture.notes(found.notes)
+furniture.notes(found)
 heat = alpha_gamma_table(found)
 furniture.chart(
     alpha_gamma_heat(heat, found),

@@ -22,7 +22,7 @@ with reading_tab:
             speed, shape = logs_beside.beside(reading)
             answers = logs.answers_of(reading, speed, shape)
             with taken:
-                logs.use_in_calculator(reading, shape)
+                logs.use_in_calculator(reading, speed, shape, example=logs_given.is_example())
                 logs.show_costs()
             logs.show_answers(answers)
         said.info(logs_found.headline(reading, answers), icon=":material/receipt_long:")

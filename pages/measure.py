@@ -8,6 +8,7 @@ import streamlit as st  # noqa: E402
 
 from pages.ui import furniture, measure, measure_results  # noqa: E402
 
+fault = measure.recall()
 running, report = measure.job(), measure.measured()
 answer = st.container()
 if running is not None:
@@ -18,6 +19,8 @@ with st.expander("What to measure", expanded=unfolded, icon=":material/straighte
     st.divider()
     measure.open_report()
 
+if fault:
+    answer.warning(f"{fault}.", icon=":material/history:")
 if report is None:
     answer.info(
         "**How fast is your pair, and is the prediction right?** Measure c, v and α on two models "

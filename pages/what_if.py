@@ -8,11 +8,12 @@ import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
+from pages.ui.published import show_nearest_case  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
-from specmath.charts import speedup_over_gamma  # noqa: E402
-from specmath.verdict import verdict  # noqa: E402
-from specmath.views import gamma_table  # noqa: E402
-from specmath.wording import ratio  # noqa: E402
+from specmath.charts.calculator import speedup_over_gamma  # noqa: E402
+from specmath.numbers import ratio  # noqa: E402
+from specmath.tables import gamma_table  # noqa: E402
+from specmath.words.verdict import verdict  # noqa: E402
 
 found = prediction()
 furniture.answer(verdict(found))
@@ -21,9 +22,9 @@ best, crossing = found.best_gamma, found.crossover_gamma
 outgrows = (
     f"From γ={crossing} on, arithmetic per token grows more than speed."
     if crossing
-    else f"Arithmetic does not outgrow speed up to γ={found.halves.cost.reach:,}."
+    else f"Arithmetic does not outgrow speed up to γ={found.speculation.cost.reach:,}."
 )
-left, right = st.columns([9, 10], gap="medium")
+left, right = st.columns([11, 10], gap="medium")
 with left:
     furniture.numbers(found)
     furniture.assumed(found)
@@ -33,10 +34,11 @@ with right:
         "Speedup and arithmetic per token, by γ",
         f"Fastest at γ={best}, {ratio(float(found.curve.walltime_improvement[best]))}. " + outgrows,
     )
-furniture.notes(found.notes)
+furniture.notes(found)
 furniture.table(gamma_table(found))
 
 st.subheader("Before you believe it", anchor=False)
+show_nearest_case()
 show_checklist(found)
 show_rules(found)
 show_planning_ranges(found)

@@ -5,8 +5,6 @@ Every model answers the same three questions for a draft of γ tokens:
     survival(γ)         s_0 … s_γ,  s_i = P(at least the first i drafted tokens are accepted)
     tokens_per_step(γ)  τ(γ) = Σ_{i=0}^{γ} s_i, the bonus or correction token included
     step_pmf(γ)         P(L = n) = s_{n−1} − s_n for n ≤ γ,  P(L = γ+1) = s_γ
-
-and says in `notes(γ)` where its answer leaves what was measured.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +21,19 @@ from numpy.typing import ArrayLike
 from specmath.checks import FloatArray, InputError, real, whole
 from specmath.theorems import expected_tokens
 
-__all__ = ["Acceptance", "IidAcceptance", "MixtureAcceptance", "PerPositionAcceptance"]
+__all__ = [
+    "BOUNDS",
+    "Acceptance",
+    "CoveredAcceptance",
+    "FallingAcceptance",
+    "IidAcceptance",
+    "MixtureAcceptance",
+    "PerPositionAcceptance",
+    "StoppedAcceptance",
+]
+
+BISECTIONS = 52
+"""Halvings of [0, 1] down to the spacing of its numbers."""
 
 LARGEST_GAMMA = 1_000_000
 """Survival is an array of γ+1 numbers; beyond this no draft is meant and memory ends."""
@@ -38,10 +49,6 @@ class Acceptance(ABC):
     @abstractmethod
     def survival(self, gamma: int) -> FloatArray:
         """s_0 … s_γ, shape (γ+1,), s_0 = 1 and non-increasing. γ a whole number ≥ 0."""
-
-    def notes(self, gamma: int) -> tuple[str, ...]:
-        """Where the answer at γ is not what was measured, in words; empty if nowhere."""
-        return ()
 
     def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
         """τ(γ) = Σ_{i=0}^{γ} s_i, tokens emitted a step, between 1 and γ+1.
@@ -72,8 +79,21 @@ def _like(shape_of: np.ndarray, values: FloatArray) -> float | FloatArray:
 class IidAcceptance(Acceptance):
     """Each drafted token is accepted with probability α, independently: s_i = α^i.
 
-    Leviathan et al. 2023 (arXiv 2211.17192), Definition 3.1 and Eq. 1. α in [0, 1].
     Real text accepts later positions less often than this says.
+
+    Attributes
+    ----------
+    alpha
+        In [0, 1]; InputError otherwise.
+
+    References
+    ----------
+    Leviathan et al. 2023, arXiv 2211.17192, Definition 3.1 and Eq. 1.
+
+    Examples
+    --------
+    >>> IidAcceptance(0.8).survival(3)
+    array([1.   , 0.8  , 0.64 , 0.512])
     """
 
     alpha: float
@@ -106,9 +126,18 @@ def _each(name: str, rates: Sequence[float]) -> tuple[float, ...]:
 class PerPositionAcceptance(Acceptance):
     """Measured survival s_1 … s_K of each draft position (vLLM's "per-position acceptance rate").
 
-    Each rate lies in [0, 1] and none exceeds the one before it; ValueError otherwise.
     γ < K truncates: exact when every request is alike, otherwise biased low (the step weights of
     a mixture move with γ). γ > K extends with the last conditional rate s_K / s_{K−1}.
+
+    Attributes
+    ----------
+    rates
+        Each in [0, 1], none above the one before it; InputError otherwise.
+
+    Examples
+    --------
+    >>> float(PerPositionAcceptance((0.8, 0.6, 0.45)).tokens_per_step(3))
+    2.85
     """
 
     rates: tuple[float, ...]
@@ -143,29 +172,27 @@ class PerPositionAcceptance(Acceptance):
         beyond = np.arange(1, gamma - len(self.rates) + 1)
         return np.concatenate((measured, measured[-1] * self.conditional[-1] ** beyond))
 
-    def notes(self, gamma: int) -> tuple[str, ...]:
-        measured = len(self.rates)
-        if gamma > measured:
-            return (
-                f"Extrapolated: γ={gamma} lies beyond the {measured} measured positions; each "
-                f"further token is taken to be accepted at the last measured conditional rate, "
-                f"{self.conditional[-1]:.3g}.",
-            )
-        if 0 < gamma < measured:
-            return (
-                f"Rates measured at γ={measured}, cut to γ={gamma}: exact if all requests are "
-                "alike; a mixture of easy and hard requests does somewhat better than shown.",
-            )
-        return ()
-
 
 @dataclass(frozen=True)
 class MixtureAcceptance(Acceptance):
-    """Requests of several kinds; `weights` are shares of the *output tokens* of each kind.
+    """Requests of several kinds.
 
     A step belongs to part i with probability ∝ w_i / τ_i(γ) (harder requests take more steps),
     so the survival a server would print depends on γ, and τ = Σ w_i / Σ (w_i / τ_i(γ)).
-    Weights: finite, ≥ 0, not all 0; they are normalised. ValueError otherwise.
+
+    Attributes
+    ----------
+    weights
+        Shares of the *output tokens* of each kind: finite, ≥ 0, not all 0; they are normalised.
+        InputError otherwise.
+    parts
+        The acceptance of each kind.
+
+    Examples
+    --------
+    >>> mixed = MixtureAcceptance((0.5, 0.5), (IidAcceptance(0.9), IidAcceptance(0.4)))
+    >>> mixed.step_shares(4)
+    array([0.287..., 0.712...])
     """
 
     weights: tuple[float, ...]
@@ -212,6 +239,127 @@ class MixtureAcceptance(Acceptance):
         # Rounding must not move plain decoding, γ=0, off 1.
         return _like(gammas, np.clip(1.0 / steps, 1.0, gammas + 1.0))
 
-    def notes(self, gamma: int) -> tuple[str, ...]:
-        found = (note for part in self.parts for note in part.notes(gamma))
-        return tuple(dict.fromkeys(found))
+
+@dataclass(frozen=True)
+class CoveredAcceptance(Acceptance):
+    """Acceptance of all steps where only a share κ of them had a draft: s_i = κ s'_i for i ≥ 1.
+
+    Attributes
+    ----------
+    part
+        What a server prints: the acceptance over the steps with a draft, τ'.
+    coverage
+        κ in [0, 1]; τ = κτ' + 1−κ.
+
+    Examples
+    --------
+    >>> float(CoveredAcceptance(IidAcceptance(0.8), 0.5).tokens_per_step(4))
+    2.1808
+    """
+
+    part: Acceptance
+    coverage: float
+
+    def __post_init__(self) -> None:
+        real("coverage", self.coverage, 0, 1)
+
+    def survival(self, gamma: int) -> FloatArray:
+        found = self.part.survival(gamma) * self.coverage
+        found[0] = 1.0
+        return found
+
+
+@dataclass(frozen=True)
+class FallingAcceptance(Acceptance):
+    """One rate up to the depth that a head was trained for, and less with each position past it.
+
+        a_i = α (1 − f)^{max(0, i − depth)}          s_i = Π a_j
+
+    Attributes
+    ----------
+    alpha
+        α in [0, 1].
+    depth
+        Positions that the head was trained for, ≥ 0.
+    fall
+        f in [0, 1]; InputError otherwise.
+
+    Examples
+    --------
+    >>> FallingAcceptance(0.8, depth=1, fall=0.05).survival(3)
+    array([1.      , 0.8     , 0.608   , 0.438976])
+    """
+
+    alpha: float
+    depth: int
+    fall: float
+
+    def __post_init__(self) -> None:
+        real("alpha", self.alpha, 0, 1)
+        whole("depth", self.depth, 0)
+        real("fall", self.fall, 0, 1)
+
+    @classmethod
+    def of_tokens(
+        cls, tokens: float, gamma: int, depth: int, fall: float
+    ) -> FallingAcceptance | None:
+        """The one that emits so many tokens a step at γ ≥ 1; None where even α = 1 emits fewer."""
+
+        if float(cls(1.0, depth, fall).tokens_per_step(gamma)) < tokens:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            fewer = float(cls(middle, depth, fall).tokens_per_step(gamma)) < tokens
+            low, high = (middle, high) if fewer else (low, middle)
+        return cls(low, depth, fall)
+
+    def survival(self, gamma: int) -> FloatArray:
+        past = np.maximum(0, np.arange(1, _drafted(gamma) + 1) - self.depth)
+        return np.concatenate(([1.0], np.cumprod(self.alpha * (1.0 - self.fall) ** past)))
+
+
+Bound = Literal["apart", "low", "high"]
+BOUNDS: tuple[Bound, ...] = ("apart", "low", "high")
+
+
+@dataclass(frozen=True)
+class StoppedAcceptance(Acceptance):
+    """Acceptance where drafts stop early: position i is drafted with chance q^i.
+
+        apart   s'_i = q^i s_i                 a stop says nothing of what would be accepted
+        low     s'_i = max(0, q^i + s_i − 1)   and high  s'_i = min(q^i, s_i)
+
+    low and high bound every dependence between the two (Fréchet): at best a draft stops exactly
+    where a token would have been rejected.
+
+    Attributes
+    ----------
+    part
+        s, the acceptance of full drafts.
+    continues
+        q in [0, 1]; InputError otherwise. The mean drafted at γ is Σ q^i.
+    bound
+        Which of the three.
+
+    Examples
+    --------
+    >>> full = IidAcceptance(0.8)
+    >>> [round(float(StoppedAcceptance(full, 0.7, b).tokens_per_step(4)), 3)
+    ...  for b in ("low", "apart", "high")]
+    [1.63, 2.148, 2.773]
+    """
+
+    part: Acceptance
+    continues: float
+    bound: Bound = "apart"
+
+    def __post_init__(self) -> None:
+        real("continues", self.continues, 0, 1)
+
+    def survival(self, gamma: int) -> FloatArray:
+        full = self.part.survival(gamma)
+        drafted = np.asarray(self.continues, dtype=float) ** np.arange(full.size)
+        if self.bound == "low":
+            return np.asarray(np.maximum(0.0, drafted + full - 1.0))
+        return np.asarray(np.minimum(drafted, full) if self.bound == "high" else drafted * full)

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
-from specmath.cost import (
+from specmath.estimate import Estimate
+from specmath.money import (
     price_of_a_millisecond,
     replicas_needed,
-    tokens_per_second,
     usd_per_month,
 )
 from specmath.predict import Prediction
+from specmath.scenario.endpoint import Endpoint
 
-__all__ = ["Bill", "Fleet", "bill", "bill_ends", "millisecond_price"]
+__all__ = ["Bill", "Fleet", "bill", "millisecond_price"]
 
 
 @dataclass(frozen=True)
 class Fleet:
     """Replicas that carry the demand: throughput of one (tokens/s), how many, USD a month."""
 
-    tokens_per_second: float
-    replicas: int
-    usd_per_month: float
+    tokens_per_second: Estimate
+    replicas: Estimate
+    usd_per_month: Estimate
 
 
 @dataclass(frozen=True)
 class Bill:
-    """The fleet with plain decoding and with speculation, at the same batch."""
+    """The fleet with plain decoding and with speculation, at the same batch.
+
+    Both are estimates of one endpoint: the error of the plain step cancels in what they are
+    combined to point by point.
+    """
 
     plain: Fleet
     speculative: Fleet
@@ -37,49 +41,33 @@ def bill(prediction: Prediction) -> Bill | None:
     """Both fleets, or None while the demand, the price or the target's time is unknown.
 
     Every replica is taken as fully busy: no headroom for bursts.
+
+    Examples
+    --------
+    >>> from specmath import Scenario, predict
+    >>> priced = Scenario(alpha=0.8, c=0.1, gamma=4, target_ms=40, batch=8,
+    ...                   demand_tokens_per_second=2000)
+    >>> found = bill(predict(priced))
+    >>> found.plain.replicas.value, found.speculative.replicas.value
+    (10.0, 5.0)
     """
-    s = prediction.scenario
-    if s.demand_tokens_per_second is None or s.usd_per_hour is None:
+    s, plain, tpot = prediction.scenario, prediction.tpot_plain, prediction.tpot
+    if None in (s.demand_tokens_per_second, s.usd_per_hour) or plain is None or tpot is None:
         return None
-    if prediction.tpot is None or prediction.tpot_plain is None:
-        return None
-    return _bill(prediction, prediction.tpot_plain, prediction.tpot.value)
-
-
-def bill_ends(prediction: Prediction) -> tuple[Bill, ...]:
-    """The bill at each end of the plain step, if it was computed, with each of the speedup.
-
-    Each entry's two fleets have the same plain step, whose error cancels in the change from one to
-    the other. Empty where nothing is open, and where `bill` is None.
-    """
-    if bill(prediction) is None or prediction.tpot_plain is None:
-        return ()
-    plain, speedup = prediction.of_plain(prediction.tpot_plain), prediction.speedup
-    steps = {plain.low or plain.value, plain.high or plain.value}
-    speedups = {speedup.low or speedup.value, speedup.high or speedup.value}
-    if len(steps) == len(speedups) == 1:
-        return ()
-    each = product(sorted(steps), sorted(speedups))
-    return tuple(_bill(prediction, step, step / faster) for step, faster in each)
-
-
-def _bill(prediction: Prediction, plain: float, speculative: float) -> Bill:
-    """From the time per token of each, in seconds."""
-    s = prediction.scenario
-    with_draft = s.tensor_parallel + (s.draft_gpus if s.gamma else 0)
+    with_draft = s.tensor_parallel + (s.draft_gpus if prediction.gamma else 0)
+    endpoint, gamma = prediction.endpoint, prediction.gamma
     return Bill(
-        _fleet(prediction, plain, s.tensor_parallel), _fleet(prediction, speculative, with_draft)
+        _fleet(endpoint, plain, 0, s.tensor_parallel), _fleet(endpoint, tpot, gamma, with_draft)
     )
 
 
-def _fleet(prediction: Prediction, tpot: float, gpus: int) -> Fleet:
-    s = prediction.scenario
-    throughput = float(tokens_per_second(tpot, s.batch))
-    replicas = int(replicas_needed(s.demand_tokens_per_second or 0.0, throughput))
+def _fleet(endpoint: Endpoint, tpot: Estimate, gamma: int, gpus: int) -> Fleet:
+    s = endpoint.scenario
+    throughput = tpot.map(lambda seconds: endpoint.throughput(seconds, gamma))
+    replicas = throughput.map(lambda each: replicas_needed(s.demand_tokens_per_second or 0.0, each))
     price = s.usd_per_hour or 0.0
-    return Fleet(
-        throughput, replicas, float(usd_per_month(replicas, gpus=gpus, usd_per_hour=price))
-    )
+    month = replicas.map(lambda count: usd_per_month(count, gpus=gpus, usd_per_hour=price))
+    return Fleet(throughput, replicas, month)
 
 
 def millisecond_price(prediction: Prediction) -> float | None:
@@ -87,4 +75,4 @@ def millisecond_price(prediction: Prediction) -> float | None:
     p = prediction
     if p.usd is None or p.usd_plain is None or p.tpot is None or p.tpot_plain is None:
         return None
-    return price_of_a_millisecond(p.usd_plain, p.usd.value, p.tpot_plain, p.tpot.value)
+    return price_of_a_millisecond(p.usd_plain.value, p.usd.value, p.tpot_plain.value, p.tpot.value)

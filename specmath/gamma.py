@@ -1,4 +1,4 @@
-"""Choosing γ: optimum, crossover, break-even and budgets, for one α at every position.
+"""Choosing γ: optimum, crossover and break-even, for one α at every position.
 
 Everything here broadcasts over numpy arrays; a γ is a Python int for scalar input and an int64
 array otherwise.
@@ -14,19 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specmath.checks import FloatArray, IntArray, real, whole
-from specmath.theorems import (
-    alpha_kernel,
-    blockwise,
-    operations_kernel,
-    walltime_kernel,
-)
+from specmath.theorems import alpha_kernel, blockwise, operations_kernel, walltime_kernel
 
 __all__ = [
     "breakeven_alpha",
     "crossover_gamma",
-    "drafted_token_cost",
-    "max_gamma_within_cost",
-    "max_gamma_within_operations",
     "optimal_gamma",
 ]
 
@@ -45,16 +37,42 @@ _SERIES_TERMS = 13
 def optimal_gamma(alpha: ArrayLike, c: ArrayLike, max_gamma: int = 10000) -> IntArray:
     """The γ in 0…max_gamma with the largest τ/(γc + 1), Theorem 3.8; the smallest on ties.
 
-    alpha in [0, 1]; c finite, ≥ 0; max_gamma whole, 0 to 10⁹; alpha and c broadcast.
     0 where α = 0 or c ≥ α (Corollary 3.9). Where there is no finite optimum (c = 0 < α, or
     α = 1 > c) it is max_gamma, with a RuntimeWarning. A finite optimum beyond max_gamma gives
-    max_gamma silently: the speedup still rises there. On the curve between the two regimes the
-    optimum is optimal_gamma(alpha, drafted_token_cost(c, c_hat, sigma)).
+    max_gamma silently: the speedup still rises there. On the curve between the two regimes a step
+    costs 1 + γb with b = σ + (1−σ)c + σĉ, and b takes the place of c.
 
     Over real γ the optimum is (x − 1)/L − 1/c, L = −ln α, where x = −W₋₁(−e^{−1−L(1/c−1)});
     the integer beside it is then settled by an exact condition (to a percent where c is
-    subnormal, below 2.3e-308). Raises ValueError outside the ranges.
-    Source: Leviathan et al. 2023, Theorem 3.8, maximised over γ.
+    subnormal, below 2.3e-308).
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    c
+        Finite, ≥ 0; broadcasts with alpha.
+    max_gamma
+        Whole, 0 to 10⁹.
+
+    Returns
+    -------
+    IntArray
+        γ; an int for scalar input.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorem 3.8, maximised over γ.
+
+    Examples
+    --------
+    >>> optimal_gamma([0.5, 0.9], 0.05)
+    array([ 3, 13])
     """
     alpha, c = real("alpha", alpha, 0.0, 1.0), real("c", c, 0.0)
     largest = _largest(max_gamma)
@@ -85,11 +103,37 @@ def crossover_gamma(
 ) -> IntArray:
     """The first γ ≥ 1 at which arithmetic grows at least as much as speed; 0 if none.
 
-    That is operations_increase(α, γ, ĉ) ≥ walltime_improvement(α, γ, c), searched up to
-    max_gamma. alpha in [0, 1]; c, c_hat finite, ≥ 0; max_gamma whole, 0 to 10⁹; shapes of the
-    first three broadcast. With c = ĉ = 0, α < √2 − 1 crosses at once. A draft with ĉ near 1 may
-    cross at γ = 1 and speed lead again for a few larger γ; the answer is then still 1. Raises
-    ValueError outside the ranges. Source: Leviathan et al. 2023, Theorems 3.8 and 3.11.
+    That is operations_increase(α, γ, ĉ) ≥ walltime_improvement(α, γ, c). With c = ĉ = 0, α < √2 −
+    1 crosses at once. A draft with ĉ near 1 may cross at γ = 1 and speed lead again for a few
+    larger γ; the answer is then still 1.
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    c, c_hat
+        Finite, ≥ 0; broadcast with alpha.
+    max_gamma
+        Where the search ends: whole, 0 to 10⁹.
+
+    Returns
+    -------
+    IntArray
+        γ; an int for scalar input.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorems 3.8 and 3.11.
+
+    Examples
+    --------
+    >>> crossover_gamma([0.5, 0.6, 0.7, 0.8, 0.9])
+    array([ 3,  5, 10, 24, 99])
     """
     largest = _largest(max_gamma)
 
@@ -107,18 +151,39 @@ def crossover_gamma(
             first = _first_true(crossed, alpha.size, largest)
         return np.where(first > largest, 0.0, first)
 
-    first = blockwise(
-        kernel, real("alpha", alpha, 0.0, 1.0), real("c", c, 0.0), real("c_hat", c_hat, 0.0)
-    )
-    return _integers(first)
+    rate, cost = real("alpha", alpha, 0.0, 1.0), real("c", c, 0.0)
+    return _integers(blockwise(kernel, rate, cost, real("c_hat", c_hat, 0.0)))
 
 
 def breakeven_alpha(gamma: ArrayLike, c: ArrayLike) -> FloatArray:
     """The α at which Theorem 3.8 gives exactly 1: (1/γ) Σ_{i=1}^{γ} α^i = c.
 
-    gamma whole, ≥ 0; c finite, ≥ 0; shapes broadcast. Above it speculation is faster. 0 at γ = 0,
-    where both sides are plain decoding; nan where c > 1, because no α pays for such a draft.
-    Raises ValueError outside the ranges. Source: Leviathan et al. 2023, Theorem 3.8.
+    Parameters
+    ----------
+    gamma
+        Whole, ≥ 0; array_like.
+    c
+        Finite, ≥ 0; shapes broadcast.
+
+    Returns
+    -------
+    FloatArray
+        α above which speculation is faster. 0 at γ = 0, where both sides are plain decoding; nan
+        where c > 1, because no α pays for such a draft.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorem 3.8.
+
+    Examples
+    --------
+    >>> float(breakeven_alpha(4, 0.2))
+    0.45531...
     """
 
     def kernel(gamma: FloatArray, c: FloatArray) -> FloatArray:
@@ -126,74 +191,6 @@ def breakeven_alpha(gamma: ArrayLike, c: ArrayLike) -> FloatArray:
         return np.where(gamma == 0.0, 0.0, np.where(c > 1.0, np.nan, alpha))
 
     return blockwise(kernel, whole("gamma", gamma, 0), real("c", c, 0.0))
-
-
-def drafted_token_cost(c: ArrayLike, c_hat: ArrayLike, sigma: ArrayLike) -> FloatArray:
-    """What one more drafted token adds to a step, in plain steps: σ + (1−σ)c + σĉ.
-
-    On the curve between the two regimes a step costs v + d = 1 + γ·(this), so Theorem 3.8 holds
-    along the whole curve with this number in the place of c; at σ = 1 its inverse is Theorem
-    3.11. c, c_hat finite, ≥ 0; sigma = (v − 1)/γ in [0, 1], from memory-bound to compute-bound.
-    Shapes broadcast. Raises ValueError outside the ranges.
-    """
-    sigma = real("sigma", sigma, 0.0, 1.0)
-    cost: FloatArray = sigma + (1.0 - sigma) * real("c", c, 0.0) + sigma * real("c_hat", c_hat, 0.0)
-    return cost
-
-
-def max_gamma_within_cost(
-    alpha: ArrayLike,
-    budget: ArrayLike,
-    c: ArrayLike,
-    c_hat: ArrayLike = 0.0,
-    *,
-    sigma: ArrayLike,
-    max_gamma: int = 10000,
-) -> IntArray:
-    """The largest γ in 0…max_gamma whose cost per token is at most `budget` times plain's.
-
-    Cost per token follows time per token, (1 + γb)/τ with b = drafted_token_cost(c, c_hat,
-    sigma): sigma 0 is memory-bound, 1 compute-bound. budget finite, ≥ 1 (1.4 allows 40% more);
-    alpha in [0, 1]; c, c_hat finite, ≥ 0; sigma in [0, 1]; max_gamma whole, 0 to 10⁹; all but
-    max_gamma broadcast. Where b < α the cost falls before it rises, so a budget of 1 still
-    leaves a γ ≥ 1. Raises ValueError outside the ranges.
-    Source: Leviathan et al. 2023, Theorems 3.8 and 3.11.
-    """
-    return _within(alpha, budget, drafted_token_cost(c, c_hat, sigma), max_gamma)
-
-
-def max_gamma_within_operations(
-    alpha: ArrayLike, budget: ArrayLike, c_hat: ArrayLike = 0.0, max_gamma: int = 10000
-) -> IntArray:
-    """The largest γ in 0…max_gamma with operations_increase(α, γ, ĉ) ≤ budget.
-
-    budget finite, ≥ 1 (1.4 allows 40% more arithmetic); alpha in [0, 1]; c_hat finite, ≥ 0;
-    max_gamma whole, 0 to 10⁹; the first three broadcast. The increase never falls with γ.
-    Raises ValueError outside the ranges. Source: Leviathan et al. 2023, Theorem 3.11.
-    """
-    return _within(alpha, budget, 1.0 + real("c_hat", c_hat, 0.0), max_gamma)
-
-
-def _within(alpha: ArrayLike, budget: ArrayLike, token_cost: ArrayLike, max_gamma: int) -> IntArray:
-    """The largest γ in 0…max_gamma with (1 + γ·token_cost)/τ ≤ budget, within rounding."""
-    largest = _largest(max_gamma)
-
-    # The cost has one minimum and is 1 at γ = 0, so the γ within a budget ≥ 1 are 0…m.
-    def kernel(alpha: FloatArray, budget: FloatArray, token_cost: FloatArray) -> FloatArray:
-        def beyond(gamma: FloatArray) -> NDArray[np.bool_]:
-            return np.less(walltime_kernel(alpha, gamma, token_cost) * budget, 1.0 - _TIE)
-
-        with np.errstate(over="ignore"):
-            return _first_true(beyond, alpha.size, largest) - 1.0
-
-    return _integers(
-        blockwise(
-            kernel,
-            real("alpha", alpha, 0.0, 1.0),
-            real("budget", budget, 1.0),
-            real("c", token_cost, 0.0),
-        )
-    )
 
 
 def _largest(max_gamma: int) -> int:
@@ -236,8 +233,7 @@ def _guess(alpha: FloatArray, c: FloatArray, largest: int) -> FloatArray:
     rises, falls = _better_neighbours(alpha, log_power, c, gamma)
     doubtful = (rises & (gamma < largest)) | (falls & (gamma > 1.0)) | (log_power > _NEAR_ONE)
     # A product, because choosing by an unpredictable mask costs several times as much.
-    marked: FloatArray = gamma * (1.0 - 2.0 * doubtful)
-    return marked
+    return np.asarray(gamma * (1.0 - 2.0 * doubtful))
 
 
 def _continuous_peak(log_alpha: FloatArray, c: FloatArray) -> FloatArray:
@@ -252,8 +248,7 @@ def _continuous_peak(log_alpha: FloatArray, c: FloatArray) -> FloatArray:
     t = np.sqrt(2.0 * bend) + bend * (2.0 / 3.0)
     for _ in range(2):
         t -= (t - np.log1p(t) - bend) * (1.0 + 1.0 / t)
-    peak: FloatArray = -1.0 - np.log1p(t) / log_alpha
-    return peak
+    return np.asarray(-1.0 - np.log1p(t) / log_alpha)
 
 
 def _walk(alpha: FloatArray, c: FloatArray, gamma: FloatArray, largest: int) -> FloatArray:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
+from specmath import spelling
 from specmath.checks import InputError, real
+from specmath.spelling import Entry
 
-__all__ = ["CUSTOM_EXAMPLE", "Gpu", "catalogue", "custom", "find"]
+__all__ = ["CUSTOM_EXAMPLE", "Gpu", "catalogue", "custom", "find", "search"]
 
 # The tensor cores run these at the rate of the format named.
 _SAME_PEAK = {"fp16": "bf16", "mxfp4": "fp4", "nvfp4": "fp4"}
@@ -20,6 +22,8 @@ CUSTOM = "custom:"
 CUSTOM_EXAMPLE = "custom:8,2500,288"
 """A GPU that no catalogue has: TB/s of its memory, dense bf16 TFLOP/s, GB; and GB/s of its link."""
 
+_IF_KNOWN = ("usd_per_hour", "tdp")
+"""Fields that may be unknown."""
 _CUSTOM_NUMBERS = (
     ("bandwidth in TB/s", 0.01, 1000.0, 1e12),
     ("bf16 TFLOP/s", 0.1, 1e6, 1e12),
@@ -30,17 +34,18 @@ _CUSTOM_LINK = 0.1
 """Interconnect over bandwidth where it is not given: 0.09 to 0.15 in A100, H100, H200 and B200."""
 _CUSTOM_USD_PER_HOUR = 2.5
 
-_PRICE_SOURCE = "2026, assumed list price of on-demand clouds; replace it with your own"
-
 
 @dataclass(frozen=True)
 class Gpu:
     """One GPU, in SI units.
 
     `bandwidth`: bytes/s of its memory. `peaks`: dense FLOP/s (never the figure "with sparsity") by
-    dtype of the operands, accumulated in FP32 (int8: operations/s, INT32). `memory`: bytes that the
-    driver reports. `interconnect`: bytes/s that one GPU sends to its peers, one direction.
-    `usd_per_hour`: an assumption, to be overridden. `sources`: where each field was read.
+    dtype of the operands, accumulated in FP32 (int8: operations/s, INT32); "bf16" is the 16-bit
+    format that it has. `memory`: bytes that the driver reports. `interconnect`: bytes/s that one
+    GPU sends to its peers, one direction; 0 where it has no peers.
+    `usd_per_hour`: an assumption, to be overridden; None where nobody rents it out.
+    `tdp`: watts. `engines`: what serves on it. `unified`: its memory is the machine's, and sold in
+    several sizes. `sources`: where each field was read.
     """
 
     name: str
@@ -50,19 +55,37 @@ class Gpu:
     memory: float
     interconnect: float
     interconnect_kind: str
-    usd_per_hour: float
+    usd_per_hour: float | None
     sources: Mapping[str, str] = field(hash=False)
     aliases: tuple[str, ...] = ()
+    tdp: float | None = None
+    engines: tuple[str, ...] = ()
+    unified: bool = False
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it was typed as numbers, and is of no catalogue."""
+        return self.name.startswith(CUSTOM)
 
     def __post_init__(self) -> None:
-        real("bandwidth", self.bandwidth, 0, low_open=True)
-        real("memory", self.memory, 0, low_open=True)
-        real("interconnect", self.interconnect, 0, low_open=True)
-        real("usd_per_hour", self.usd_per_hour, 0)
+        for name in ("bandwidth", "memory"):
+            real(name, getattr(self, name), 0, low_open=True)
+        real("interconnect", self.interconnect, 0)
+        for name in _IF_KNOWN:
+            if (value := getattr(self, name)) is not None:
+                real(name, value, 0, low_open=name != "usd_per_hour")
         if not self.peaks:
             raise InputError("peaks must name at least one dtype, got none")
         for dtype, peak in self.peaks.items():
             real(f"peaks[{dtype}]", peak, 0, low_open=True)
+
+    def require_link(self, gpus: int) -> None:
+        """Raise InputError where more than one GPU must share a model, and it has no link."""
+        if gpus > 1 and not self.interconnect:
+            raise InputError(
+                f"tensor_parallel must be 1 on {self.name}, which has no link to another "
+                f"({self.interconnect_kind}), got {gpus}"
+            )
 
     def computes_in(self, dtype: str) -> bool:
         """Whether the tensor cores take operands of `dtype`."""
@@ -80,45 +103,34 @@ class Gpu:
 
 
 def _record(name: str, entry: dict[str, Any]) -> Gpu:
-    sheet = entry["datasheet"]
-    sources = {
-        "bandwidth": sheet,
-        "peaks": sheet,
-        "memory": entry["memory_source"],
-        "interconnect": sheet,
-        "usd_per_hour": _PRICE_SOURCE,
-    }
-    return Gpu(
-        name=name,
-        vendor=entry["vendor"],
-        bandwidth=entry["bandwidth"],
-        peaks=entry["peaks"],
-        memory=float(entry["memory"]),
-        interconnect=entry["interconnect"],
-        interconnect_kind=entry["interconnect_kind"],
-        usd_per_hour=entry["usd_per_hour"],
-        sources=sources,
-        aliases=tuple(entry["aliases"]),
-    )
+    """A record of one entry of gpus.toml, whose `sources` may name a field of its own."""
+    sheet = entry.pop("datasheet")
+    fields = ("bandwidth", "peaks", "memory", "interconnect", "usd_per_hour")
+    sources = dict.fromkeys(fields, sheet) | entry.pop("sources")
+    for each in ("bandwidth", "memory", "interconnect"):
+        entry[each] = float(entry[each])
+    lists = {each: tuple(entry.pop(each, ())) for each in ("aliases", "engines")}
+    return Gpu(name=name, sources=sources, **{"usd_per_hour": None, **entry, **lists})
 
 
 @cache
-def _gpus() -> dict[str, Gpu]:
+def catalogue() -> Mapping[str, Gpu]:
+    """Every GPU of the catalogue, by name."""
     text = resources.files("specmath").joinpath("data/gpus.toml").read_text(encoding="utf-8")
     return {name: _record(name, entry) for name, entry in tomllib.loads(text).items()}
 
 
-def catalogue() -> dict[str, Gpu]:
-    """Every GPU of the catalogue, by name."""
-    return dict(_gpus())
-
-
 def custom(text: str) -> Gpu:
-    """ "custom:8,2500,288" → a GPU of 8 TB/s, 2500 dense bf16 TFLOP/s and 288 GB.
+    """A GPU of 8 TB/s, 2500 dense bf16 TFLOP/s and 288 GB from "custom:8,2500,288".
 
     A fourth number is its interconnect in GB/s, one direction; 0.1 of the bandwidth is assumed
     otherwise, fp8 at twice the rate of bf16, and 2.50 USD an hour. No calibration is of it, so
     the general coefficients are used. Raises InputError with what is wrong and the bounds.
+
+    Examples
+    --------
+    >>> custom("custom:8,2500,288").bandwidth
+    8000000000000.0
     """
     parts = text[len(CUSTOM) :].split(",")
     if len(parts) not in (3, 4):
@@ -133,59 +145,133 @@ def custom(text: str) -> Gpu:
         except ValueError as error:
             raise InputError(f"gpu: {what} must be a number, got {part.strip()!r}") from error
         values.append(float(real(f"gpu: {what}", number, low, high)) * unit)
-    bandwidth, peak, memory = values[:3]
-    given = "your own numbers"
+    (bandwidth, peak, memory), given = values[:3], "your own numbers"
+    link, kind, stated = _CUSTOM_LINK * bandwidth, "assumed", "assumed: a tenth of the bandwidth"
+    if len(values) > 3:
+        link, kind, stated = values[3], "as given", given
     return Gpu(
         name=CUSTOM + ",".join(f"{float(part):.12g}" for part in parts),
         vendor="your own",
         bandwidth=bandwidth,
         peaks={"bf16": peak, "fp8": 2.0 * peak},
         memory=memory,
-        interconnect=values[3] if len(values) > 3 else _CUSTOM_LINK * bandwidth,
-        interconnect_kind="as given" if len(values) > 3 else "assumed",
+        interconnect=link,
+        interconnect_kind=kind,
         usd_per_hour=_CUSTOM_USD_PER_HOUR,
         sources={
             "bandwidth": given,
             "peaks": f"{given}; fp8 assumed at twice bf16",
             "memory": given,
-            "interconnect": given if len(values) > 3 else "assumed: a tenth of the bandwidth",
+            "interconnect": stated,
             "usd_per_hour": "assumed: about an on-demand H100 in 2026; replace it with your own",
         },
     )
 
 
+_MAKERS = ("nvidia", "amd", "intel", "apple", "google", "aws", "huawei")
+_COUNT = re.compile(r"^\s*\d{1,3}\s*[x×]\s*(?=[a-z])")
+_PRODUCTS = frozenset({"ti", "super", "xt", "xtx", "max", "ultra", "pro", "q", "server", "ada"})
+"""Words that tell one card from another of the same number."""
+_RANGES = ("geforce", "instinct", "tesla", "radeon", "quadro")
+
+
+def _one(name: str) -> str:
+    """In lower case, without a number of cards in front ("8x H100") and what stands in brackets."""
+    return _COUNT.sub("", re.sub(r"\([^)]*\)", " ", name.lower()))
+
+
 def _key(name: str) -> str:
     """A spelling without vendor, case and separators: "NVIDIA H100 SXM5" -> "h100sxm5"."""
-    text = name.lower()
-    for word in ("nvidia", "amd", "geforce", "instinct", "tesla"):
-        text = text.replace(word, "")
-    return "".join(c for c in text if c.isalnum())
+    bare = _one(name)
+    for word in (*_MAKERS, *_RANGES):
+        bare = bare.replace(word, "")
+    return "".join(c for c in bare if c.isalnum())
 
 
 @cache
 def _by_key() -> dict[str, Gpu]:
     return {
-        _key(spelling): gpu for gpu in _gpus().values() for spelling in (gpu.name, *gpu.aliases)
+        _key(spelling): gpu for gpu in catalogue().values() for spelling in (gpu.name, *gpu.aliases)
     }
 
 
-def find(name: str | Gpu) -> Gpu:
-    """The GPU of that name, however spelt ("h100_sxm", "NVIDIA H100 SXM5"); a record passes, and
-    one's own numbers as `custom` reads them.
+@cache
+def _entries() -> tuple[Entry, ...]:
+    """The catalogue as it is searched. Its vendor, the size of its memory and the kind of its link
+    are words that people add."""
+    found = []
+    for gpu in catalogue().values():
+        sold = {f"{round(gpu.memory / unit)}gb" for unit in (1e9, 2**30)}
+        facts = {gpu.vendor.lower(), *_RANGES, *spelling.words(gpu.interconnect_kind)[:1], *sold}
+        facts |= {"mac", "macbook", "studio", "mini"} if gpu.vendor == "Apple" else set()
+        found.append(Entry(gpu.name, gpu.aliases, frozenset(facts)))
+    return tuple(found)
 
-    Raises InputError with the nearest names where the catalogue does not have it.
+
+def search(text: str) -> list[str]:
+    """Names of the GPUs that hold every word of `text`, the best match first; else what is near."""
+    found = _by_key().get(_key(text))
+    several = spelling.matches(text, _entries()) or spelling.nearest(text, _entries())
+    return list(dict.fromkeys([found.name, *several] if found else several))
+
+
+def find(name: str | Gpu) -> Gpu:
+    """The GPU of that name, however spelt; a record passes, one's own numbers are read by `custom`.
+
+    Parameters
+    ----------
+    name
+        "h100_sxm", "NVIDIA H100 SXM5", "2x RTX 3090 PCIe", "custom:8,2500,288", a `Gpu`. What
+        stands in brackets and a number of cards in front are left out; parts of one name do.
+
+    Returns
+    -------
+    Gpu
+        In SI units.
+
+    Raises
+    ------
+    InputError
+        With the names that it may mean, or the nearest, where the catalogue does not have it.
+
+    Examples
+    --------
+    >>> find("h100").name
+    'H100 SXM'
+    >>> find("RTX 5090 (400 W cap)").name
+    'RTX 5090'
     """
-    if isinstance(name, Gpu):
-        return name
-    if str(name).strip().lower().startswith(CUSTOM):
-        return custom(str(name).strip())
+    return name if isinstance(name, Gpu) else _found(str(name))
+
+
+def _of_size(name: str) -> Gpu | None:
+    """A machine that is sold with several sizes of memory, of the size that its name states.
+
+    "Mac Studio M3 Ultra 96GB": Metal gives the GPU two thirds of up to 36 GB, else three quarters.
+    """
+    stated = re.search(r"\b(\d{1,3}) ?gb\b", name)
+    bare = name.replace(stated[0], " ") if stated else ""
+    meant = spelling.chosen(bare, _entries(), _PRODUCTS) if stated else None
+    if stated is None or meant is None or not catalogue()[meant].unified:
+        return None
+    gpu, size = catalogue()[meant], float(stated[1])
+    if gpu.vendor == "Apple":
+        memory = size * 2**30 * (2 / 3 if size <= 36 else 3 / 4)
+    else:
+        memory = size * 1e9
+    return replace(gpu, name=f"{gpu.name} {size:g}GB", memory=memory)
+
+
+@lru_cache(maxsize=256)
+def _found(name: str) -> Gpu:
+    if name.strip().lower().startswith(CUSTOM):
+        return custom(name.strip())
     known = _by_key()
-    key = _key(str(name))
-    if key in known:
+    if (key := _key(name)) in known:
         return known[key]
-    close = difflib.get_close_matches(key, known, n=5, cutoff=0.4)
-    nearest = list(dict.fromkeys(known[match].name for match in close)) or sorted(_gpus())
-    raise InputError(
-        f"gpu must be in the catalogue, got {name!r}; nearest: {', '.join(nearest)}; or its own "
-        f"TB/s, bf16 TFLOP/s and GB, such as {CUSTOM_EXAMPLE}"
-    )
+    if meant := spelling.chosen(_one(name), _entries(), _PRODUCTS):
+        return catalogue()[meant]
+    if sized := _of_size(_one(name)):
+        return sized
+    hint = f"; or its own TB/s, bf16 TFLOP/s and GB, such as {CUSTOM_EXAMPLE}"
+    raise spelling.unknown("gpu must be in the catalogue", name, _entries(), hint)

@@ -1,207 +1,310 @@
-"""Scenario → Prediction: the two halves brought together, speedup(γ) = τ(γ) / s(γ)."""
+"""Scenario → Prediction: τ(γ)/s(γ) over γ and at the γ in use, time, money, the decision."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from specmath.acceptance import Acceptance, IidAcceptance
-from specmath.checks import FloatArray
-from specmath.cost import usd_per_million_tokens
-from specmath.gamma import crossover_gamma, optimal_gamma
-from specmath.halves import (
-    Halves,
-    acceptance_of,
-    ends,
-    plain_error_of,
-    plain_seconds_of,
-    spread_of,
-    step_cost_of,
-)
-from specmath.prediction import NO_ERROR_BAR, PLANNED, Curve, Estimate, Prediction
+from specmath.checks import FloatArray, InputError
+from specmath.estimate import Basis, Estimate, Unknown
+from specmath.money import usd_per_million_tokens
 from specmath.scenario import Scenario
-from specmath.scenario.forms import MEASURED_AT
-from specmath.serving.of_scenario import off_by, served_notes, served_of
-from specmath.stepcost import SEARCH_LIMIT, LinearStepCost, StepCost
-from specmath.theorems import alpha_from_tokens_per_step
+from specmath.scenario.endpoint import Endpoint, resolve
+from specmath.speculation import Decision, Speculation
 
-__all__ = ["NEAR_BEST", "Curve", "Estimate", "Prediction", "near_best", "predict"]
+__all__ = ["Curve", "Prediction", "predict", "usd_at"]
 
-ROUNDING = 1e-12
-"""Where α = c a speedup is 1 but for rounding, and that is not faster."""
 
-BEYOND_COMPUTE_BOUND = 1.5
-"""A pass of n tokens that costs more than this times n plain steps is not a cost in plain steps."""
+@dataclass(frozen=True)
+class Curve:
+    """Everything over γ = 0 … the largest considered; arrays of one shape.
 
-NEAR_BEST = 1.02
-"""The smallest γ within 2% of the best is recommended: it costs the least arithmetic."""
+    `low` and `high` are None where nothing is open.
+    """
+
+    gamma: np.ndarray
+    tokens_per_step: FloatArray
+    verify_cost: FloatArray
+    draft_cost: FloatArray
+    step_cost: FloatArray
+    walltime_improvement: FloatArray
+    operations_increase: FloatArray
+    low: FloatArray | None
+    high: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What speculation does to one endpoint. Times in seconds, None where unknown.
+
+    `gamma` is the γ in use: the scenario's, or the one recommended where it gives none; `speedup`,
+    `operations`, `tpot` and `usd` are at it. `decision` says on or off and which γ.
+    `recommended_gamma` is that γ, and where it says to measure first the γ that risks least, but 0
+    where it does not pay in the middle of its interval. `best_gamma` is the fastest γ up to
+    the scenario's `max_gamma`; `optimal_gamma` and `crossover_gamma` search up to γ = 10,000, but
+    no further than the step cost is known.
+    """
+
+    endpoint: Endpoint
+    curve: Curve
+    speedup: Estimate
+    operations: Estimate
+    best_gamma: int
+    optimal_gamma: int
+    crossover_gamma: int
+    tpot: Estimate | None
+    usd_plain: Estimate | None
+    usd: Estimate | None
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was asked."""
+        return self.endpoint.scenario
+
+    @property
+    def speculation(self) -> Speculation:
+        """Acceptance over cost, of an unknown the middle of its range."""
+        return self.endpoint.speculation
+
+    @property
+    def decision(self) -> Decision:
+        """On or off, and the γ."""
+        return self.endpoint.decision
+
+    @property
+    def gamma(self) -> int:
+        """The γ in use."""
+        return self.endpoint.gamma
+
+    @property
+    def recommended_gamma(self) -> int:
+        """The γ to run; see the class."""
+        return self.endpoint.recommended
+
+    @property
+    def alpha(self) -> float:
+        """The i.i.d. α of the steps with a draft that emits as many tokens at the γ in use."""
+        return self.speculation.alpha_at(self.gamma)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """τ at the γ in use, over all steps."""
+        return float(self.curve.tokens_per_step[self.gamma])
+
+    @property
+    def step_cost(self) -> float:
+        """s at the γ in use, plain steps."""
+        return float(self.curve.step_cost[self.gamma])
+
+    @property
+    def walltime_improvement(self) -> float:
+        """The speedup at the γ in use, τ/s."""
+        return self.speedup.value
+
+    @property
+    def tpot_plain(self) -> Estimate | None:
+        """Seconds a token of plain decoding."""
+        return self.endpoint.tpot_plain
+
+    @cached_property
+    def first_token(self) -> tuple[Estimate, Estimate] | None:
+        """Seconds to the first token, plain and at the γ in use; None while it is not known.
+
+        The one given, else that of the server law where the prompt's length is known: it has no
+        bursts, so that it is the least (`specmath.evidence.FIRST_TOKEN`), and has no interval.
+        """
+        s, load, plain = self.scenario, self.endpoint.load, self.endpoint.plain
+        if s.ttft_ms is not None:
+            given = Estimate(s.ttft_ms / 1e3, basis=Basis("measured"))
+            return given, given
+        if load is None or plain is None or s.prompt_tokens is None:
+            return None
+        # A plain time that was measured has the prompts in it.
+        step = float((load.step if s.target_ms is None else load.tpot)[0])
+        before, after = (float(load.ttft[gamma]) for gamma in (0, self.gamma))
+        return Estimate(before * plain.value / step), Estimate(after * plain.value / step)
+
+    @cached_property
+    def whole_request(self) -> tuple[Estimate, Estimate] | None:
+        """Seconds of a whole request of the mean length, plain and at the γ in use: the first
+        token, and a TPOT for each other; None while either is not known."""
+        first, plain, tpot = self.first_token, self.tpot_plain, self.tpot
+        if first is None or plain is None or tpot is None:
+            return None
+        rest = self.scenario.output_tokens - 1
+        before, after = (
+            begun.with_(each, lambda a, b: a + rest * b)
+            for begun, each in zip(first, (plain, tpot), strict=True)
+        )
+        return before, after
+
+    @property
+    def plain_error(self) -> float:
+        """|computed / true − 1| taken for the plain step; 0 where it was given."""
+        plain = self.endpoint.plain
+        return _error(plain.basis.over[0]) if plain and plain.basis.over else 0.0
+
+    @cached_property
+    def chain(self) -> Prediction | None:
+        """The same drafter drafting a chain of as many tokens; None where it does not draft a
+        tree, or cannot draft so long a chain."""
+        s = self.scenario
+        if s.tree is None:
+            return None
+        with suppress(InputError):
+            return predict(s.model_copy(update={"tree": None}))
+        return None
+
+    @property
+    def gpu_ratio(self) -> float:
+        """GPUs of a replica with the draft's own over those without."""
+        s = self.scenario
+        return (s.tensor_parallel + s.draft_gpus) / s.tensor_parallel
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers by name, for JSON; milliseconds and dollars as a person reads them."""
+        cost, plain = self.speculation.cost, self.tpot_plain
+        return {
+            "alpha": self.alpha,
+            "gamma": self.gamma,
+            "c": cost.c,
+            "c_hat": cost.c_hat,
+            "sigma": cost.sigma_at(self.gamma),
+            "coverage": self.speculation.coverage,
+            "tokens_per_step": self.tokens_per_step,
+            "verify_cost": float(cost.verify(self.gamma)),
+            "step_cost": self.step_cost,
+            **_named("walltime_improvement", self.speedup),
+            "chain_walltime_improvement": self.chain and self.chain.walltime_improvement,
+            "operations_increase": self.operations.value,
+            "best_gamma": self.best_gamma,
+            "recommended_gamma": self.recommended_gamma,
+            "optimal_gamma": self.optimal_gamma,
+            "crossover_gamma": self.crossover_gamma,
+            **self._load_numbers(),
+            "plain_error": self.plain_error,
+            "tpot_plain_ms": None if plain is None else plain.value * 1e3,
+            **_named("tpot_ms", self.tpot, 1e3),
+            "usd_per_million_tokens_plain": self.usd_plain and self.usd_plain.value,
+            **_named("usd_per_million_tokens", self.usd),
+            "verdict": self.decision.action,
+            "verdict_gamma": self.decision.gamma,
+        }
+
+    def _load_numbers(self) -> dict[str, Any]:
+        """How the server is loaded, and what its prompts take; None where it is not known."""
+        ours, load = self.speculation, self.endpoint.load
+        found: dict[str, Any] = {
+            "loop": None if load is None else load.requests.loop,
+            "prefill_share_plain": ours.prefill_share(0),
+            "prefill_share": ours.prefill_share(self.gamma),
+        }
+        times = {"ttft": self.first_token, "e2e": self.whole_request}
+        for arm, (name, at) in enumerate((("_plain", 0), ("", self.gamma))):
+            found[f"batch{name}"] = None if load is None else float(load.batch[at])
+            for key, each in times.items():
+                found[f"{key}{name}_ms"] = None if each is None else each[arm].value * 1e3
+        return found
+
+
+def _error(plain: Unknown) -> float:
+    return max(1.0 / plain.low - 1.0, 1.0 - 1.0 / plain.high)
+
+
+def _named(name: str, estimate: Estimate | None, scale: float = 1.0) -> dict[str, float | None]:
+    """The value under its name and its ends beside it, None where unknown."""
+    ends = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+    names = (name, f"{name}_low", f"{name}_high")
+    return {n: None if v is None else v * scale for n, v in zip(names, ends, strict=True)}
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Speedup, arithmetic, time and money of a scenario, over γ and at its γ.
+    """Speedup, arithmetic, time and money of a scenario, over γ and at its γ, with the decision.
 
     speedup(γ) = τ(γ) / s(γ); TPOT = plain step × s/τ; USD per million tokens = price × TPOT.
-    The interval spans all combinations of the ends of what is unknown; that of TPOT and USD from
-    hardware also the error of the plain step. Raises ValueError where
-    σ makes the verification cost fall to 0 within the γ considered.
+
+    Parameters
+    ----------
+    scenario
+        What is known of one endpoint; fields left unknown stay visibly unknown.
+
+    Returns
+    -------
+    Prediction
+        Intervals span what is unknown (`specmath.estimate`); those of TPOT and USD from hardware
+        also the error of the plain step, which cancels in ratios to plain decoding.
+
+    Raises
+    ------
+    InputError
+        Where σ makes the verification cost fall to 0 within the γ considered, and where the
+        hardware cannot run the pair.
+
+    Examples
+    --------
+    >>> found = predict(Scenario(alpha=0.8, gamma=4, c=0.1))
+    >>> round(found.walltime_improvement, 4), found.decision
+    (2.4011, Decision(action='raise', gamma=5))
     """
-    halves = Halves(acceptance_of(scenario), step_cost_of(scenario))
-    curve = _curve(scenario, halves)
-    gamma, speedups = scenario.gamma, curve.walltime_improvement
-    considered = speedups[: scenario.max_gamma + 1]
-    best = int(np.argmax(considered))
-    speedup = _estimate(scenario, speedups, curve.low, curve.high)
-    work = np.array([h.operations(np.array(gamma)) for h in ends(scenario)])
-    operations = Estimate(float(curve.operations_increase[gamma]))
-    if work.min() < work.max():
-        operations = Estimate(
-            operations.value, float(work.min()), float(work.max()), "unknown ĉ or α"
-        )
-    tokens = float(curve.tokens_per_step[gamma])
+    endpoint = resolve(scenario)
+    return of_endpoint(endpoint)
+
+
+def of_endpoint(endpoint: Endpoint) -> Prediction:
+    """The prediction of an endpoint that is already resolved, or was made from a log."""
+    speculation, s = endpoint.speculation, endpoint.scenario
+    gamma = endpoint.gamma
+    speedup = endpoint.speedup_at(gamma)
+    plain = endpoint.tpot_plain
+    tpot = None if plain is None else plain.with_(speedup, lambda step, ratio: step / ratio)
+    priced = s.usd_per_hour is not None
     return Prediction(
-        scenario=scenario,
-        halves=halves,
-        alpha=effective_alpha(halves.drafted, gamma),
+        endpoint=endpoint,
+        curve=_curve(endpoint),
         speedup=speedup,
-        operations=operations,
-        tokens_per_step=tokens,
-        step_cost=float(curve.step_cost[gamma]),
-        curve=curve,
-        best_gamma=best,
-        recommended_gamma=near_best(considered),
-        optimal_gamma=_optimal(halves),
-        crossover_gamma=_crossover(halves),
-        **_time_and_money(scenario, speedup),
-        notes=_notes(scenario, halves),
+        operations=endpoint.operations_at(gamma),
+        best_gamma=_best(endpoint),
+        optimal_gamma=speculation.optimal(),
+        crossover_gamma=speculation.crossover(),
+        tpot=tpot,
+        usd_plain=plain.map(lambda t: usd_at(endpoint, t, 0)) if plain and priced else None,
+        usd=tpot.map(lambda t: usd_at(endpoint, t, gamma)) if tpot and priced else None,
     )
 
 
-def near_best(speedups: FloatArray) -> int:
-    """The smallest γ that is within 2% of the best and itself faster than 1×; 0 if none is."""
-    best = float(np.max(speedups))
-    good = (speedups >= best / NEAR_BEST) & (speedups > 1.0 + ROUNDING)
-    return int(np.argmax(good))
+def _best(endpoint: Endpoint) -> int:
+    """The fastest γ considered, 0 where plain decoding is; of a tree, its nodes."""
+    s = endpoint.scenario
+    considered = np.arange(s.max_gamma + 1) if s.tree is None else np.array([0, s.gamma])
+    considered = considered[considered < len(endpoint.gammas)]
+    return int(considered[np.argmax(endpoint.curves[0][considered])])
 
 
-def _curve(scenario: Scenario, halves: Halves) -> Curve:
-    halves.cost.verify(scenario.gamma)  # refuses a γ beyond what the cost is known for
-    top = min(max(scenario.max_gamma, scenario.gamma), halves.cost.reach)
-    gammas = np.arange(top + 1)
-    low = high = None
-    if spread_of(scenario):
-        spread = np.stack([h.speedup(gammas) for h in ends(scenario)])
-        low, high = spread.min(axis=0), spread.max(axis=0)
-    cost = halves.cost
+def _curve(endpoint: Endpoint) -> Curve:
+    speculation, gammas = endpoint.speculation, endpoint.gammas
+    cost = speculation.cost
+    centre, low, high = endpoint.curves
     return Curve(
         gamma=gammas,
-        tokens_per_step=np.asarray(halves.acceptance.tokens_per_step(gammas)),
+        tokens_per_step=speculation.tokens(gammas),
         verify_cost=cost.verify(gammas),
         draft_cost=cost.draft(gammas) + cost.extra(gammas),
         step_cost=cost.total(gammas),
-        walltime_improvement=halves.speedup(gammas),
-        operations_increase=halves.operations(gammas),
-        low=low,
-        high=high,
+        walltime_improvement=centre,
+        operations_increase=speculation.operations(gammas),
+        low=low if endpoint.open else None,
+        high=high if endpoint.open else None,
     )
 
 
-def _estimate(
-    s: Scenario, values: FloatArray, low: FloatArray | None, high: FloatArray | None
-) -> Estimate:
-    value = float(values[s.gamma])
-    if low is None or high is None:
-        return Estimate(value, basis=PLANNED if s.acceptance_form == "workload" else NO_ERROR_BAR)
-    return Estimate(value, float(low[s.gamma]), float(high[s.gamma]), ", ".join(spread_of(s)))
-
-
-def effective_alpha(acceptance: Acceptance, gamma: int) -> float:
-    """The i.i.d. α with the same tokens per step at γ (at γ=0: at γ=1, the first position's)."""
-    if isinstance(acceptance, IidAcceptance):
-        return acceptance.alpha
-    at = max(gamma, 1)
-    return float(alpha_from_tokens_per_step(float(acceptance.tokens_per_step(at)), at))
-
-
-def _optimal(halves: Halves) -> int:
-    """argmax of τ/s over γ up to 10,000 or where the cost ends, smallest on ties."""
-    acceptance, cost = halves.acceptance, halves.cost
-    if _is_theorem(cost) and isinstance(acceptance, IidAcceptance):
-        alpha = acceptance.alpha
-        # No finite optimum: every further token helps, if ever less.
-        endless = (cost.c == 0 < alpha) or (alpha == 1 > cost.c)
-        return SEARCH_LIMIT if endless else int(optimal_gamma(alpha, cost.c))
-    return int(np.argmax(halves.speedup(np.arange(cost.reach + 1))))
-
-
-def _is_theorem(cost: StepCost) -> bool:
-    """Whether τ/s is Theorem 3.8, whose closed forms then hold."""
-    return isinstance(cost, LinearStepCost) and cost.sigma == cost.overhead == 0
-
-
-def _crossover(halves: Halves) -> int:
-    """First γ ≥ 1 with operations increase ≥ walltime improvement; 0 if none up to the reach."""
-    acceptance, cost = halves.acceptance, halves.cost
-    if _is_theorem(cost) and isinstance(acceptance, IidAcceptance):
-        return int(crossover_gamma(acceptance.alpha, cost.c, cost.c_hat))
-    gammas = np.arange(1, cost.reach + 1)
-    crossed = np.flatnonzero(halves.operations(gammas) >= halves.speedup(gammas))
-    return int(gammas[crossed[0]]) if crossed.size else 0
-
-
-def _time_and_money(s: Scenario, speedup: Estimate) -> dict[str, Any]:
-    plain, error = plain_seconds_of(s), plain_error_of(s)
-    found: dict[str, Any] = {"plain_error": error, "tpot_plain": plain}
-    if plain is None:
-        return found | {"tpot": None, "usd_plain": None, "usd": None}
-    tpot = _scaled(speedup, lambda ratio: plain / ratio)
-    if error and tpot.low is not None and tpot.high is not None:
-        low, high = off_by(tpot.low, tpot.high, error)
-        tpot = Estimate(tpot.value, low, high, f"{tpot.basis}, plain step ±{error:.0%}")
-    found["tpot"] = tpot
-    if s.usd_per_hour is None:
-        return found | {"usd_plain": None, "usd": None}
-    return found | {
-        "usd_plain": usd_at(s, plain, speculative=False),
-        "usd": _scaled(tpot, lambda seconds: usd_at(s, seconds, speculative=s.gamma > 0)),
-    }
-
-
-def usd_at(scenario: Scenario, tpot: float, *, speculative: bool) -> float:
+def usd_at(endpoint: Endpoint, tpot: ArrayLike, gamma: int) -> FloatArray:
     """USD per million output tokens at a TPOT in seconds; the draft's GPUs are billed with it."""
-    gpus = scenario.tensor_parallel + (scenario.draft_gpus if speculative else 0)
-    price = scenario.usd_per_hour or 0.0
-    return float(usd_per_million_tokens(tpot, batch=scenario.batch, gpus=gpus, usd_per_hour=price))
-
-
-def _scaled(estimate: Estimate, convert: Callable[[float], float]) -> Estimate:
-    """Carry an estimate through a monotone conversion, keeping low below high."""
-    if estimate.low is None or estimate.high is None:
-        return Estimate(convert(estimate.value))
-    ends_ = sorted((convert(estimate.low), convert(estimate.high)))
-    return Estimate(convert(estimate.value), ends_[0], ends_[1], estimate.basis)
-
-
-def _notes(s: Scenario, halves: Halves) -> tuple[str, ...]:
-    notes = list(halves.acceptance.notes(s.gamma))
-    if s.acceptance_form in MEASURED_AT and s.gamma not in (0, s.measured_gamma):
-        notes.append(
-            f"Acceptance was measured at γ={s.measured_gamma}; at γ={s.gamma} it assumes that "
-            "every position is accepted alike (i.i.d.). Real drafts lose acceptance with position: "
-            "give per-position rates if your server prints them."
-        )
-    if s.verify_form == "curve" and halves.cost.reach < s.max_gamma:
-        notes.append(
-            f"Verification was measured up to γ={halves.cost.reach}: no larger γ is considered."
-        )
-    beyond = [n for n, v in enumerate(s.verify_costs, 2) if v > n * BEYOND_COMPUTE_BOUND]
-    if beyond:
-        n = beyond[0]
-        notes.append(
-            f"Verifying {n} tokens is given as {s.verify_costs[n - 2]:g} plain steps, more than "
-            f"{n} steps of one token each: give each time divided by that of a plain step."
-        )
-    if s.draft_form == "hardware":
-        notes += served_notes(served_of(s), s.gamma)
-    return tuple(notes)
+    s = endpoint.scenario
+    gpus, price = s.tensor_parallel + (s.draft_gpus if gamma else 0), s.usd_per_hour or 0.0
+    each = 1.0 / endpoint.throughput(tpot, gamma)
+    return usd_per_million_tokens(each, batch=1, gpus=gpus, usd_per_hour=price)

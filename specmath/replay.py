@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from specmath.acceptance import LARGEST_GAMMA, Acceptance
@@ -48,32 +49,51 @@ class StepCounts:
 class ReplayAcceptance(Acceptance):
     """Acceptance replayed on one text or several.
 
-    `probabilities`: one text's a_t (a list of numbers in [0, 1], one a token, at least one), or
-    several texts' (a list of such lists, or an array whose rows are texts). For proposals that
-    depend on where their step began (n-gram spans, draft heads) use `from_starts`. The texts must
-    come from this target at these sampling settings: nothing here can check that.
+    The texts must come from this target at these sampling settings: nothing here can check that.
+    For proposals that depend on where their step began (n-gram spans, draft heads) use
+    `from_starts`.
 
     Survival depends on γ, because the positions at which steps begin do; a step's emission is cut
     at the end of its text. So τ(γ) = tokens / expected steps = Σ_i s_i(γ) exactly.
+
+    Parameters
+    ----------
+    probabilities
+        One text's a_t (a list of numbers in [0, 1], one a token, at least one), or several texts'
+        (a list of such lists, or an array whose rows are texts). InputError otherwise.
+    ends
+        False takes the texts as pieces of a stream: a step that reaches the end of its text is left
+        out, so that τ does not depend on where texts were cut (with γ as long as a text whole steps
+        fit in by chance: τ is a sawtooth). γ must then be smaller than the longest text.
+
+    Examples
+    --------
+    >>> replay = ReplayAcceptance([0.9, 0.2, 0.8, 0.8, 0.9])
+    >>> replay.tokens_per_step([0, 2, 4])
+    array([1.        , 2.03..., 2.17...])
+    >>> ReplayAcceptance([[1.0] * 10], ends=False).tokens_per_step([2, 3, 4])
+    array([3., 4., 5.])
     """
 
-    def __init__(self, probabilities: Sequence[Any] | np.ndarray) -> None:
+    def __init__(self, probabilities: Sequence[Any] | np.ndarray, *, ends: bool = True) -> None:
         texts = _texts(probabilities)
+        self.ends = ends
         self.lengths: IntArray = np.array([text.size for text in texts])
-        self._alphas: tuple[FloatArray, ...] = tuple(texts)
+        self.alphas: tuple[FloatArray, ...] = tuple(texts)  # a_t of each, as given
         self._widest: int | None = None
         longest = int(self.lengths.max())
-        self._tokens = np.zeros((len(texts), longest))
-        for row, text in zip(self._tokens, texts, strict=True):
+        tokens = np.zeros((len(texts), 2 * longest))
+        for row, text in zip(tokens, texts, strict=True):
             row[: text.size - 1] = text[:-1]  # the last token ends its step either way
-        self._matrix: FloatArray | None = None
+        # a[text, start, offset]: here a view, for the offset does not matter.
+        self._offered = sliding_window_view(tokens, longest, axis=1)[:, :longest]
 
     @classmethod
     def from_starts(cls, probabilities: Sequence[ArrayLike]) -> ReplayAcceptance:
-        """From a[start][offset] of each text: a list of arrays of shape (tokens, offsets).
+        """From `a[start][offset]` of each text: a list of arrays of shape (tokens, offsets).
 
-        Entry [s, o] is the probability that token s+o is accepted as the (o+1)-th drafted token of
-        a step that begins at s; 0 where nothing is drafted. Offsets past the end of the text are
+        Entry `[s, o]` is the probability that token s+o is accepted as the (o+1)-th drafted token
+        of a step that begins at s; 0 where nothing is drafted. Offsets past the end of the text are
         ignored. γ beyond the number of offsets is refused, as nothing is known there. α, the mean
         over tokens, is not defined by such a matrix alone: its first column is used, the token
         that a step beginning there drafts first.
@@ -92,8 +112,8 @@ class ReplayAcceptance(Acceptance):
             )
         made = cls([text[:, 0] for text in texts])
         made._widest = widths.pop()
-        made._matrix = np.zeros((*made._tokens.shape, made._widest))
-        for row, text in zip(made._matrix, texts, strict=True):
+        made._offered = np.zeros((*made._offered.shape[:2], made._widest))
+        for row, text in zip(made._offered, texts, strict=True):
             size = text.shape[0]
             start, offset = np.ogrid[:size, : made._widest]
             row[:size] = np.where(start + offset < size - 1, text, 0.0)
@@ -104,10 +124,10 @@ class ReplayAcceptance(Acceptance):
         chosen = whole("text", list(texts), 0, self.texts - 1)
         if chosen.size == 0:
             raise InputError("texts must hold at least one number, got none")
-        made = type(self)([self._alphas[n] for n in chosen])
-        if self._matrix is not None:
+        made = type(self)([self.alphas[n] for n in chosen], ends=self.ends)
+        if self._widest is not None:
             made._widest = self._widest
-            made._matrix = self._matrix[chosen, : made._tokens.shape[1]]
+            made._offered = self._offered[chosen, : made._offered.shape[1]]
         return made
 
     # ── what the texts say by themselves ────────────────────────────────────────────────────
@@ -119,17 +139,7 @@ class ReplayAcceptance(Acceptance):
     @property
     def alpha(self) -> float:
         """α: the mean acceptance probability over all tokens of all texts."""
-        return float(np.concatenate(self._alphas).mean())
-
-    @property
-    def each_alpha(self) -> FloatArray:
-        """α of each text (each request), shape (texts,)."""
-        return np.array([text.mean() for text in self._alphas])
-
-    @property
-    def alphas(self) -> tuple[FloatArray, ...]:
-        """a_t of each text, as given."""
-        return self._alphas
+        return float(np.concatenate(self.alphas).mean())
 
     # ── every γ at once ─────────────────────────────────────────────────────────────────────
 
@@ -155,6 +165,9 @@ class ReplayAcceptance(Acceptance):
     def survival(self, gamma: int) -> FloatArray:
         """s_0 … s_γ as a server with this γ would print it over these texts, shape (γ+1,)."""
         gamma = int(self._checked(gamma, scalar=True))
+        if not self.ends:
+            starts = self.whole_steps(gamma).sum(axis=0)
+            return np.asarray(starts / starts[0])
         starts = self.steps(gamma).starts[:, 0].sum(axis=0)
         survival = np.zeros(gamma + 1)
         survival[: starts.size] = (starts / starts[0])[: gamma + 1]
@@ -163,8 +176,32 @@ class ReplayAcceptance(Acceptance):
     def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
         """τ(γ) = tokens / expected steps over all texts; has the shape of γ."""
         gammas = self._checked(gamma)
+        if not self.ends:
+            each = [self.survival(int(g)).sum() for g in gammas.ravel()]
+            return float(each[0]) if gammas.ndim == 0 else np.array(each).reshape(gammas.shape)
         rates = self.lengths.sum() / self.steps(gammas).mean.sum(axis=0)
         return float(rates[0]) if gammas.ndim == 0 else np.asarray(rates.reshape(gammas.shape))
+
+    def whole_steps(self, gamma: int) -> FloatArray:
+        """Expected steps with at least i accepted drafts, over those whose γ+1 tokens lie within
+        their text, shape (texts, γ+1): whether a step counts depends on where it begins alone.
+
+        InputError where no text is longer than γ.
+        """
+        gamma = int(self._checked(gamma, scalar=True))
+        longest = int(self.lengths.max())
+        if gamma >= longest:
+            raise InputError(f"gamma must be less than the {longest} tokens of the longest text")
+        begins = np.zeros((self.texts, longest + gamma + 1))
+        begins[:, 0] = 1.0
+        found = np.zeros((self.texts, gamma + 1))
+        for start in range(longest - gamma):
+            survival = self._survival_at(start, gamma)
+            inside = np.where(start + gamma < self.lengths, begins[:, start], 0.0)
+            found += inside[:, None] * survival
+            emits = _emission(survival, np.array([gamma]))[:, 0]
+            begins[:, start + 1 : start + gamma + 2] += inside[:, None] * emits
+        return found
 
     def steps_pmf(self, gamma: int, text: int = 0) -> FloatArray:
         """P(text `text` takes m target steps) at index m, shape (tokens+1,); sums to 1."""
@@ -177,18 +214,17 @@ class ReplayAcceptance(Acceptance):
             left[start, 1:] = emits @ left[start + 1 : start + gamma + 2, :-1]
         return np.asarray(left[0])
 
-    def notes(self, gamma: int) -> tuple[str, ...]:
-        shortest = int(self.lengths.min())
-        if gamma >= shortest:
-            return (f"γ={gamma} reaches past the end of the shortest text ({shortest} tokens).",)
-        return ()
+    @property
+    def shortest(self) -> int:
+        """Tokens of the shortest text: a larger γ reaches past its end."""
+        return int(self.lengths.min())
 
     # ── the chain ───────────────────────────────────────────────────────────────────────────
 
     @property
     def _cap(self) -> int:
         """A step that begins at 0 can use no more drafted tokens than the longest text has."""
-        return int(self.lengths.max()) if self._widest is None else self._widest
+        return int(self._offered.shape[2])
 
     def _checked(self, gamma: ArrayLike, *, scalar: bool = False) -> IntArray:
         most = LARGEST_GAMMA if self._widest is None else self._widest
@@ -199,13 +235,8 @@ class ReplayAcceptance(Acceptance):
 
     def _survival_at(self, start: int, width: int) -> FloatArray:
         """A[start, 0…width] of every text, shape (texts, width+1)."""
-        rates = np.zeros((self.texts, width + 1))
-        rates[:, 0] = 1.0
-        if self._matrix is None:
-            window = self._tokens[:, start : start + width]
-        else:
-            window = self._matrix[:, start, :width]
-        rates[:, 1 : window.shape[1] + 1] = window
+        rates = np.ones((self.texts, width + 1))
+        rates[:, 1:] = self._offered[:, start, :width]
         return np.asarray(np.cumprod(rates, axis=1))
 
     def _chain(self, gammas: IntArray, width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -239,9 +270,9 @@ class ReplayAcceptance(Acceptance):
 def _emission(survival: FloatArray, gammas: IntArray) -> FloatArray:
     """P(a step emits n tokens) at index n−1: (texts, width+1) and (γs,) → (texts, γs, width+1)."""
     offsets = np.arange(survival.shape[1])
-    stops = survival - np.append(survival[:, 1:], np.zeros((len(survival), 1)), axis=1)
-    below = offsets < gammas[:, None]
-    full = offsets == gammas[:, None]
+    stops = survival.copy()
+    stops[:, :-1] -= survival[:, 1:]
+    below, full = offsets < gammas[:, None], offsets == gammas[:, None]
     return np.asarray(stops[:, None] * below + survival[:, None] * full)
 
 

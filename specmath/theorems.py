@@ -67,8 +67,7 @@ def tokens_kernel(alpha: FloatArray, gamma: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         tokens = np.expm1(n * np.log1p(-miss)) / -miss
     # fmin also replaces the 0/0 of α = 1 by its limit, γ+1; together they make γ = 0 exactly 1.
-    bounded: FloatArray = np.fmin(np.maximum(tokens, 1.0), n)
-    return bounded
+    return np.asarray(np.fmin(np.maximum(tokens, 1.0), n))
 
 
 def walltime_kernel(alpha: FloatArray, gamma: FloatArray, c: FloatArray) -> FloatArray:
@@ -85,9 +84,31 @@ def operations_kernel(alpha: FloatArray, gamma: FloatArray, c_hat: FloatArray) -
 def expected_tokens(alpha: ArrayLike, gamma: ArrayLike) -> FloatArray:
     """Tokens emitted a speculative step: τ = (1 − α^{γ+1}) / (1 − α), and γ+1 at α = 1.
 
-    alpha: probability that a drafted token is accepted, in [0, 1]. gamma: drafted tokens a step,
-    whole, ≥ 0. Shapes broadcast. Returns τ in [1, γ+1], the bonus or correction token included.
-    Raises ValueError outside those ranges. Source: Leviathan et al. 2023, Eq. 1.
+    Parameters
+    ----------
+    alpha
+        Probability that a drafted token is accepted, in [0, 1]; array_like.
+    gamma
+        Drafted tokens a step, whole, ≥ 0; shapes broadcast.
+
+    Returns
+    -------
+    FloatArray
+        τ in [1, γ+1], the bonus or correction token included.
+
+    Raises
+    ------
+    InputError
+        A value outside its range (a ValueError).
+
+    References
+    ----------
+    Leviathan, Kalman, Matias 2023, arXiv 2211.17192, Eq. 1.
+
+    Examples
+    --------
+    >>> expected_tokens([0.6, 0.8], 4)
+    array([2.3056, 3.3616])
     """
     return blockwise(tokens_kernel, real("alpha", alpha, 0.0, 1.0), whole("gamma", gamma, 0))
 
@@ -95,38 +116,101 @@ def expected_tokens(alpha: ArrayLike, gamma: ArrayLike) -> FloatArray:
 def walltime_improvement(alpha: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> FloatArray:
     """Speedup over plain decoding while a verification costs one plain step: τ / (γc + 1).
 
-    alpha in [0, 1]; gamma whole, ≥ 0; c: walltime of one draft forward in target forwards,
-    finite, ≥ 0. Shapes broadcast. Below 1 speculation is slower. Raises ValueError outside those
-    ranges. Source: Leviathan et al. 2023, Theorem 3.8.
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    gamma
+        Whole, ≥ 0.
+    c
+        Walltime of one draft forward in target forwards, finite, ≥ 0. The three broadcast.
+
+    Returns
+    -------
+    FloatArray
+        Times faster; below 1 speculation is slower.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorem 3.8.
+
+    Examples
+    --------
+    >>> float(walltime_improvement(0.8, 4, 0.1))
+    2.40114...
     """
-    return blockwise(
-        walltime_kernel,
-        real("alpha", alpha, 0.0, 1.0),
-        whole("gamma", gamma, 0),
-        real("c", c, 0.0),
-    )
+    rate, drafted = real("alpha", alpha, 0.0, 1.0), whole("gamma", gamma, 0)
+    return blockwise(walltime_kernel, rate, drafted, real("c", c, 0.0))
 
 
 def operations_increase(alpha: ArrayLike, gamma: ArrayLike, c_hat: ArrayLike = 0.0) -> FloatArray:
     """Arithmetic a token over that of plain decoding: (γĉ + γ + 1) / τ, always ≥ 1.
 
-    alpha in [0, 1]; gamma whole, ≥ 0; c_hat: operations of one draft forward in target
-    forwards, finite, ≥ 0. Shapes broadcast. Raises ValueError outside those ranges.
-    Source: Leviathan et al. 2023, Theorem 3.11.
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    gamma
+        Whole, ≥ 0.
+    c_hat
+        Operations of one draft forward in target forwards, finite, ≥ 0. The three broadcast.
+
+    Returns
+    -------
+    FloatArray
+        Times plain decoding.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorem 3.11.
+
+    Examples
+    --------
+    >>> float(operations_increase(0.8, 4))
+    1.48738...
     """
-    return blockwise(
-        operations_kernel,
-        real("alpha", alpha, 0.0, 1.0),
-        whole("gamma", gamma, 0),
-        real("c_hat", c_hat, 0.0),
-    )
+    rate, drafted = real("alpha", alpha, 0.0, 1.0), whole("gamma", gamma, 0)
+    return blockwise(operations_kernel, rate, drafted, real("c_hat", c_hat, 0.0))
 
 
 def improves(alpha: ArrayLike, c: ArrayLike) -> NDArray[np.bool_]:
     """Whether some γ ≥ 1 beats plain decoding under Theorem 3.8: exactly when α > c.
 
-    alpha in [0, 1]; c finite, ≥ 0; shapes broadcast. Raises ValueError outside those ranges.
-    Source: Leviathan et al. 2023, Corollary 3.9.
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    c
+        Finite, ≥ 0; shapes broadcast.
+
+    Returns
+    -------
+    NDArray[np.bool_]
+        Of the broadcast shape.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Corollary 3.9.
+
+    Examples
+    --------
+    >>> improves([0.2, 0.8], 0.5)
+    array([False,  True])
     """
     answer: NDArray[np.bool_] = np.greater(real("alpha", alpha, 0.0, 1.0), real("c", c, 0.0))
     return answer
@@ -135,9 +219,33 @@ def improves(alpha: ArrayLike, c: ArrayLike) -> NDArray[np.bool_]:
 def guaranteed_improvement(alpha: ArrayLike, c: ArrayLike) -> FloatArray:
     """The speedup that the best γ reaches at least: (1+α)/(1+c) where α > c, else 1.
 
-    It is the speedup at γ = 1; where α ≤ c plain decoding (γ = 0) is the best. alpha in [0, 1];
-    c finite, ≥ 0; shapes broadcast. Raises ValueError outside those ranges.
-    Source: Leviathan et al. 2023, Corollary 3.9.
+    It is the speedup at γ = 1; where α ≤ c plain decoding (γ = 0) is the best.
+
+    Parameters
+    ----------
+    alpha
+        In [0, 1]; array_like.
+    c
+        Finite, ≥ 0; shapes broadcast.
+
+    Returns
+    -------
+    FloatArray
+        Times faster, ≥ 1.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Corollary 3.9.
+
+    Examples
+    --------
+    >>> float(guaranteed_improvement(0.8, 0.1))
+    1.63636...
     """
     at_one = (1.0 + real("alpha", alpha, 0.0, 1.0)) / (1.0 + real("c", c, 0.0))
     bound: FloatArray = np.maximum(at_one, 1.0)
@@ -147,10 +255,30 @@ def guaranteed_improvement(alpha: ArrayLike, c: ArrayLike) -> FloatArray:
 def acceptance_from_distributions(p: ArrayLike, q: ArrayLike) -> FloatArray:
     """α at one context from the two next-token distributions: Σ min(p, q) = 1 − TV(p, q).
 
-    p: target, q: draft, both after temperature and top-p; last axis the vocabulary, of equal
-    length; leading axes broadcast. Entries ≥ 0, each distribution summing to 1 within 1e-3
-    (it is not rescaled). Returns α in [0, 1], of the leading shape; the α of a task is its mean
-    over contexts. Raises ValueError otherwise. Source: Leviathan et al. 2023, Corollary 3.6.
+    Parameters
+    ----------
+    p, q
+        Target and draft, both after temperature and top-p; last axis the vocabulary, of equal
+        length; leading axes broadcast. Entries ≥ 0, each summing to 1 within 1e-3 (not rescaled).
+
+    Returns
+    -------
+    FloatArray
+        α in [0, 1], of the leading shape; the α of a task is its mean over contexts.
+
+    Raises
+    ------
+    InputError
+        Not distributions, or of unequal length.
+
+    References
+    ----------
+    Leviathan et al. 2023, Corollary 3.6.
+
+    Examples
+    --------
+    >>> float(acceptance_from_distributions([0.7, 0.3], [0.5, 0.5]))
+    0.8
     """
     target, draft = _distribution("p", p), _distribution("q", q)
     if target.shape[-1] != draft.shape[-1]:
@@ -174,9 +302,33 @@ def _distribution(name: str, values: ArrayLike) -> FloatArray:
 def alpha_from_accepted_share(share: ArrayLike, gamma: ArrayLike) -> FloatArray:
     """α behind an accepted share r = accepted / drafted = (τ − 1)/γ = (1/γ) Σ_{i=1}^{γ} α^i.
 
-    Most engines print r as "acceptance rate". share in [0, 1]; gamma whole, ≥ 1 (nothing is
-    drafted at γ = 0, so nothing follows). Shapes broadcast. Assumes the same α at every position.
-    Raises ValueError outside those ranges. Inverse of Leviathan et al. 2023, Eq. 1.
+    Most engines print r as "acceptance rate". Assumes the same α at every position.
+
+    Parameters
+    ----------
+    share
+        r in [0, 1]; array_like.
+    gamma
+        Whole, ≥ 1 (nothing is drafted at γ = 0, so nothing follows); shapes broadcast.
+
+    Returns
+    -------
+    FloatArray
+        α in [0, 1], never below r.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Inverse of Leviathan et al. 2023, Eq. 1.
+
+    Examples
+    --------
+    >>> float(alpha_from_accepted_share(0.8, 5))
+    0.92651...
     """
     return blockwise(alpha_kernel, real("share", share, 0.0, 1.0), whole("gamma", gamma, 1))
 
@@ -184,8 +336,33 @@ def alpha_from_accepted_share(share: ArrayLike, gamma: ArrayLike) -> FloatArray:
 def alpha_from_tokens_per_step(tokens_per_step: ArrayLike, gamma: ArrayLike) -> FloatArray:
     """α with τ(α, γ) = tokens_per_step, the bonus or correction token included.
 
-    tokens_per_step in [1, γ+1]; gamma whole, ≥ 1. Shapes broadcast. Assumes the same α at every
-    position. Raises ValueError outside those ranges. Inverse of Leviathan et al. 2023, Eq. 1.
+    Assumes the same α at every position.
+
+    Parameters
+    ----------
+    tokens_per_step
+        τ in [1, γ+1]; array_like.
+    gamma
+        Whole, ≥ 1; shapes broadcast.
+
+    Returns
+    -------
+    FloatArray
+        α in [0, 1].
+
+    Raises
+    ------
+    InputError
+        A value outside its range, naming the bound γ+1.
+
+    References
+    ----------
+    Inverse of Leviathan et al. 2023, Eq. 1.
+
+    Examples
+    --------
+    >>> float(alpha_from_tokens_per_step(4, 4))
+    0.88817...
     """
     drafted = whole("gamma", gamma, 1)
     tokens = _tokens_per_step(tokens_per_step, drafted)
@@ -197,11 +374,36 @@ def implied_draft_cost(
 ) -> FloatArray:
     """c that Theorem 3.8 needs for a measured speedup S at τ tokens a step: (τ/S − 1)/γ.
 
-    walltime_improvement S > 0; tokens_per_step τ in [1, γ+1]; gamma whole, ≥ 1. Shapes broadcast.
-    Not clipped: a negative result means that no c ≥ 0 explains the measurement, because S is
-    above τ, the ceiling of a free draft. Everything a step costs beyond one plain step counts as
-    draft cost here. Raises ValueError outside those ranges. Source: Leviathan et al. 2023,
-    Theorem 3.8 solved for c.
+    Everything a step costs beyond one plain step counts as draft cost here.
+
+    Parameters
+    ----------
+    walltime_improvement
+        S > 0; array_like.
+    tokens_per_step
+        τ in [1, γ+1].
+    gamma
+        Whole, ≥ 1. The three broadcast.
+
+    Returns
+    -------
+    FloatArray
+        c, not clipped: below 0 where no c ≥ 0 explains the measurement, because S is above τ, the
+        ceiling of a free draft.
+
+    Raises
+    ------
+    InputError
+        A value outside its range.
+
+    References
+    ----------
+    Leviathan et al. 2023, Theorem 3.8 solved for c.
+
+    Examples
+    --------
+    >>> float(implied_draft_cost(1.7, 2.5, 4))
+    0.11764...
     """
     drafted = whole("gamma", gamma, 1)
     tokens = _tokens_per_step(tokens_per_step, drafted)

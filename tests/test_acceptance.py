@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath.acceptance import (
+    BOUNDS,
     Acceptance,
+    FallingAcceptance,
     IidAcceptance,
     MixtureAcceptance,
     PerPositionAcceptance,
+    StoppedAcceptance,
 )
 from specmath.checks import InputError
 from specmath.theorems import (
@@ -21,6 +24,7 @@ from specmath.theorems import (
     alpha_from_tokens_per_step,
     expected_tokens,
 )
+from specmath.words.notes import acceptance_notes
 
 HALF_EASY = MixtureAcceptance([0.5, 0.5], [IidAcceptance(0.9), IidAcceptance(0.4)])
 MODELS = [
@@ -32,6 +36,9 @@ MODELS = [
     PerPositionAcceptance.from_conditional([0.6, 0.9, 0.7]),
     HALF_EASY,
     MixtureAcceptance([3, 1], [PerPositionAcceptance([0.9, 0.5]), IidAcceptance(0.2)]),
+    FallingAcceptance(0.85, 1, 0.053),
+    *(StoppedAcceptance(IidAcceptance(0.8), 0.6, bound) for bound in BOUNDS),
+    StoppedAcceptance(PerPositionAcceptance([0.8, 0.6, 0.45]), 0.9, "low"),
 ]
 rates = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -95,7 +102,7 @@ def test_pooled_rates_cut_short_understate_a_mixture() -> None:
     assert pooled.tokens_per_step(7) == pytest.approx(HALF_EASY.tokens_per_step(7), rel=1e-12)
     assert pooled.tokens_per_step(3) == pytest.approx(2.03, abs=0.005)
     assert HALF_EASY.tokens_per_step(3) == pytest.approx(2.21, abs=0.005)
-    (note,) = pooled.notes(3)
+    (note,) = acceptance_notes(pooled, 3)
     assert "γ=7" in note
     assert "γ=3" in note
     assert "mixture" in note
@@ -134,11 +141,11 @@ def test_equal_conditional_rates_are_iid_at_any_gamma(alpha: float) -> None:
 def test_beyond_the_measured_positions_the_last_conditional_rate_goes_on() -> None:
     model = PerPositionAcceptance([0.8, 0.6])
     np.testing.assert_allclose(model.survival(4), [1, 0.8, 0.6, 0.45, 0.3375])
-    (note,) = model.notes(4)
+    (note,) = acceptance_notes(model, 4)
     assert "Extrapolated" in note
     assert "2 measured positions" in note
     assert "0.75" in note
-    assert model.notes(2) == model.notes(0) == ()
+    assert acceptance_notes(model, 2) == acceptance_notes(model, 0) == ()
 
 
 def test_later_positions_are_worse_than_the_first_two_say() -> None:
@@ -206,3 +213,57 @@ def test_alpha_from_a_short_draft_reads_high_at_a_long_one(
     reported_step_costs.csv): α of the first over-predicts the second, a known miss."""
     alpha = alpha_from_tokens_per_step(at_two, 2)
     assert expected_tokens(alpha, 7) / at_seven - 1 == pytest.approx(miss, abs=0.01)
+
+
+# ── heads past their depth, drafts that stop ─────────────────────────────────────────────────
+
+
+def test_a_fall_past_the_depth_keeps_the_tokens_it_was_measured_with() -> None:
+    """a = .8, .8 (1−f), .8 (1−f)²; depth ∞ and f = 0 are i.i.d."""
+    conditional = np.array([0.8, 0.8 * 0.95, 0.8 * 0.95**2])
+    np.testing.assert_allclose(
+        FallingAcceptance(0.8, 1, 0.05).survival(3)[1:], np.cumprod(conditional)
+    )
+    for same in (FallingAcceptance(0.8, 9, 0.5), FallingAcceptance(0.8, 1, 0.0)):
+        np.testing.assert_allclose(same.survival(9), IidAcceptance(0.8).survival(9))
+    found = FallingAcceptance.of_tokens(3.6, 4, 1, 0.053)
+    assert found
+    assert found.tokens_per_step(4) == pytest.approx(3.6, rel=1e-12)
+    alpha = float(alpha_from_tokens_per_step(3.6, 4))
+    assert found.tokens_per_step(8) < float(expected_tokens(alpha, 8))
+    assert found.tokens_per_step(2) > float(expected_tokens(alpha, 2))
+    assert FallingAcceptance.of_tokens(5.0, 4, 1, 0.053) is None
+    assert FallingAcceptance.of_tokens(1.0, 4, 1, 0.053) == FallingAcceptance(0.0, 1, 0.053)
+
+
+def test_the_fall_agrees_with_mtp_measured_at_other_lengths() -> None:
+    """Club-3090's Qwen3.6-27B, told only τ at 6, against its own survival at 1 to 5: within 3%,
+    where i.i.d. is up to 10% low at 1."""
+    survival = [0.740, 0.473, 0.309, 0.187, 0.099, 0.057]
+    told = FallingAcceptance.of_tokens(1 + sum(survival), 6, 1, 0.053)
+    assert told
+    measured = 1 + np.cumsum(survival)
+    gammas = np.arange(1, 6)
+    near = np.asarray(told.tokens_per_step(gammas)) / measured[:5] - 1
+    alpha = float(alpha_from_tokens_per_step(1 + sum(survival), 6))
+    far = expected_tokens(alpha, gammas) / measured[:5] - 1
+    assert np.abs(near).max() < 0.03
+    assert np.abs(far).max() > 1.5 * np.abs(near).max()
+
+
+def test_stops_by_monte_carlo_and_their_bounds() -> None:
+    """A draft that goes on with q and tokens accepted with α, apart; one uniform draw for both is
+    the high end, and its mirror image the low. 4 sigma of 200,000 steps."""
+    alpha, q, gamma, random = 0.8, 0.7, 5, np.random.default_rng(1)
+    apart = (random.random((200_000, gamma)) < alpha * q).cumprod(axis=1).sum(axis=1)
+    one = random.random(200_000)
+    reached = np.array([alpha**i for i in range(1, gamma + 1)])
+    drafted = np.array([q**i for i in range(1, gamma + 1)])
+    together = (one[:, None] < np.minimum(reached, drafted)).sum(axis=1)
+    against = ((one[:, None] < reached) & (1 - one[:, None] < drafted)).sum(axis=1)
+    for bound, simulated in (("apart", apart), ("high", together), ("low", against)):
+        found = StoppedAcceptance(IidAcceptance(alpha), q, bound)
+        error = simulated.std() / np.sqrt(simulated.size)
+        assert found.tokens_per_step(gamma) == pytest.approx(1 + simulated.mean(), abs=4 * error)
+    full = StoppedAcceptance(IidAcceptance(alpha), 1.0)
+    np.testing.assert_allclose(full.survival(gamma), IidAcceptance(alpha).survival(gamma))

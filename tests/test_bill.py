@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath import models
-from specmath.bill import bill, bill_ends, millisecond_price
+from specmath.bill import bill, millisecond_price
 from specmath.predict import predict
 from specmath.scenario import Scenario
-from specmath.serving import ServedStepCost
-from specmath.serving.of_scenario import served_of
+from specmath.scenario.server import error_of, pair_of
+from specmath.serving import ServedPair
+from specmath.steptime import Placement
 
 TIMES: dict[str, Any] = {
     "accepted_per_step": 3,
@@ -32,6 +33,7 @@ SERVED: dict[str, Any] = {
     "draft": "Llama-3.2-1B",
     "tensor_parallel": 4,
     "batch": 16,
+    "decode_only": "yes",
 }
 
 
@@ -39,29 +41,30 @@ def test_fleet_by_hand() -> None:
     """Batch 8: 8/40 ms = 200 tokens/s plain, 8·4 in 72 ms = 444.4 speculative."""
     found = bill(predict(Scenario(**TIMES, batch=8, demand_tokens_per_second=1000)))
     assert found
-    assert found.plain.tokens_per_second == pytest.approx(200)
-    assert found.speculative.tokens_per_second == pytest.approx(32 / 0.072)
-    assert (found.plain.replicas, found.speculative.replicas) == (5, 3)
-    assert found.plain.usd_per_month == pytest.approx(5 * 2.5 * 730)
-    assert found.speculative.usd_per_month == pytest.approx(3 * 2.5 * 730)
+    assert found.plain.tokens_per_second.value == pytest.approx(200)
+    assert found.speculative.tokens_per_second.value == pytest.approx(32 / 0.072)
+    assert (found.plain.replicas.value, found.speculative.replicas.value) == (5, 3)
+    assert found.plain.usd_per_month.value == pytest.approx(5 * 2.5 * 730)
+    assert found.speculative.usd_per_month.value == pytest.approx(3 * 2.5 * 730)
 
 
 def test_the_bill_falls_only_when_a_replica_leaves() -> None:
     """2.2 times the speed and the same bill, while one replica is enough either way."""
     found = bill(predict(Scenario(**TIMES, batch=8, demand_tokens_per_second=150)))
     assert found
-    assert found.plain.replicas == found.speculative.replicas == 1
-    assert found.plain.usd_per_month == found.speculative.usd_per_month
+    assert found.plain.replicas.value == found.speculative.replicas.value == 1
+    assert found.plain.usd_per_month.value == found.speculative.usd_per_month.value
 
 
 def test_the_drafts_own_gpus_are_billed_with_speculation_only() -> None:
     s = Scenario(
-        **TIMES, batch=8, tensor_parallel=2, draft_gpus=1, demand_tokens_per_second=200.0001
-    )
+        **TIMES, overhead=0.1, batch=8, tensor_parallel=2, draft_gpus=1,
+        demand_tokens_per_second=200.0001,
+    )  # fmt: skip
     found = bill(predict(s))
     assert found
-    assert found.plain.usd_per_month == pytest.approx(2 * 2 * 2.5 * 730)
-    assert found.speculative.usd_per_month == pytest.approx(1 * 3 * 2.5 * 730)
+    assert found.plain.usd_per_month.value == pytest.approx(2 * 2 * 2.5 * 730)
+    assert found.speculative.usd_per_month.value == pytest.approx(1 * 3 * 2.5 * 730)
     off = bill(predict(s.model_copy(update={"gamma": 0})))
     assert off
     assert off.speculative == off.plain
@@ -83,25 +86,25 @@ def test_enough_replicas_and_not_one_more(
     found = bill(predict(s))
     assert found
     for fleet in (found.plain, found.speculative):
-        assert fleet.replicas * fleet.tokens_per_second >= demand * (1 - 1e-9)
-        assert (fleet.replicas - 1) * fleet.tokens_per_second < demand * (1 + 1e-9)
+        assert fleet.replicas.value * fleet.tokens_per_second.value >= demand * (1 - 1e-9)
+        assert (fleet.replicas.value - 1) * fleet.tokens_per_second.value < demand * (1 + 1e-9)
 
 
 def test_served_fleet_from_step_seconds() -> None:
     """70B on 4 H100, batch 16: tokens/s = batch τ / step; dollars an hour for 4 GPUs."""
     s = Scenario(**SERVED, demand_tokens_per_second=5000)
     p = predict(s)
-    step = served_of(s)
-    assert step == ServedStepCost(
-        models.find("Llama-3.1-70B"), step.drafter, step.gpu, 16, 1024, 4, None
+    step = pair_of(s)
+    assert step == ServedPair(
+        Placement(models.find("Llama-3.1-70B"), step.place.gpu, 4, None), step.drafter, 16, 1024
     )
     rate = 16 * (1 - 0.8**5) / 0.2 / float(step.seconds(4))
     found = bill(p)
     assert found
-    assert found.speculative.tokens_per_second == pytest.approx(rate)
+    assert found.speculative.tokens_per_second.value == pytest.approx(rate)
     replicas = math.ceil(5000 / rate)
-    assert found.speculative.replicas == replicas
-    assert found.speculative.usd_per_month == pytest.approx(
+    assert found.speculative.replicas.value == replicas
+    assert found.speculative.usd_per_month.value == pytest.approx(
         replicas * 4 * (s.usd_per_hour or 0) * 730
     )
     # Dollars per million tokens are the same fleet's, fully busy.
@@ -131,41 +134,40 @@ def test_price_of_a_millisecond() -> None:
 
 
 def test_the_bill_of_a_computed_step_is_a_range() -> None:
-    """70B on 4 H100: a plain step within 1/1.2 to 1/0.8 of the one computed, with each end of the
-    speedup; by hand from the prediction's own intervals."""
+    """70B on 4 H100: the error of the plain step follows into the fleet; the change of a replica is
+    that of the speedup, whatever the plain step."""
     p = predict(Scenario(**SERVED, demand_tokens_per_second=20_000))
-    ends, middle = bill_ends(p), bill(p)
-    assert middle
+    found = bill(p)
+    assert found
     assert p.tpot_plain
     assert p.tpot
-    assert p.tpot.low
-    assert p.tpot.high
-    assert p.speedup.low
-    assert p.speedup.high
-    assert len(ends) == 4
-    plain = sorted({each.plain.replicas for each in ends})
-    expected = [math.ceil(20_000 * p.tpot_plain / e / 16) for e in (1.2, 0.8)]
-    assert plain == expected
-    assert plain[0] < middle.plain.replicas < plain[1]
-    replicas = [each.speculative.replicas for each in ends]
-    assert min(replicas) == math.ceil(20_000 * p.tpot.low / 16)
-    assert max(replicas) == math.ceil(20_000 * p.tpot.high / 16)
-    assert min(replicas) < middle.speculative.replicas < max(replicas)
-    # The error of the plain step cancels in the change.
-    gains = {
-        round(each.speculative.tokens_per_second / each.plain.tokens_per_second, 9) for each in ends
-    }
-    assert gains == {round(p.speedup.low, 9), round(p.speedup.high, 9)}
-    off = bill_ends(predict(p.scenario.model_copy(update={"gamma": 0})))
-    assert len(off) == 2
-    assert all(each.plain == each.speculative for each in off)
+    plain, ours = found.plain.replicas, found.speculative.replicas
+    assert (plain.low, plain.high) == tuple(
+        math.ceil(20_000 * end / 16) for end in (p.tpot_plain.low, p.tpot_plain.high)
+    )
+    low, _ = error_of(pair_of(p.scenario)).plain
+    assert p.tpot_plain.low == pytest.approx(p.tpot_plain.value * low, rel=0.01)
+    assert (ours.low, ours.high) == tuple(
+        math.ceil(20_000 * end / 16) for end in (p.tpot.low, p.tpot.high)
+    )
+    gain = found.speculative.tokens_per_second.with_(
+        found.plain.tokens_per_second, lambda a, b: a / b
+    )
+    assert (gain.low, gain.high) == pytest.approx((p.speedup.low, p.speedup.high))
+    off = bill(predict(p.scenario.model_copy(update={"gamma": 0})))
+    assert off
+    same = off.speculative.replicas.with_(off.plain.replicas, lambda a, b: a - b)
+    assert (same.value, same.low, same.high) == (0, 0, 0)
 
 
 def test_a_bill_without_anything_open_is_no_range() -> None:
-    assert bill_ends(predict(Scenario(**TIMES, demand_tokens_per_second=1000))) == ()
-    assert bill_ends(predict(Scenario(**SERVED))) == (), "no demand, no bill"
+    found = bill(predict(Scenario(**TIMES, overhead=0.1, demand_tokens_per_second=1000)))
+    assert found
+    assert found.speculative.replicas.low is None
+    assert bill(predict(Scenario(**SERVED))) is None, "no demand, no bill"
     known = {k: v for k, v in TIMES.items() if k not in ("accepted_per_step", "measured_gamma")}
     open_alpha = predict(Scenario(**known, acceptance_form="range", demand_tokens_per_second=1000))
-    ends = bill_ends(open_alpha)
-    assert len(ends) == 2, "times were given: only the speedup is open"
-    assert ends[0].plain == ends[1].plain
+    found = bill(open_alpha)
+    assert found
+    assert found.plain.replicas.low is None, "times were given: only the speedup is open"
+    assert found.speculative.tokens_per_second.low is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import random
 import tomllib
 from collections import Counter
@@ -15,14 +16,14 @@ import pytest
 
 from specmath import hardware, models
 from specmath.checks import InputError
-from specmath.serving.of_scenario import PLAIN_ERROR
 from specmath.steptime import step_seconds
 from specmath.steptime.calibration import calibrate
 from specmath.steptime.coefficients import coefficients_for, definitions
-from specmath.steptime.reference_table import (
+from tools.steptime_fit import (
     fit_each_gpu,
     fit_without_each_model,
     median_fit,
+    nothing_known,
     predict,
     read_reference,
     score,
@@ -43,7 +44,18 @@ def rows(table):
 
 @pytest.fixture(scope="module")
 def held_out(rows):
-    return fit_without_each_model(rows)
+    """Fits without the row's model, made when a row of that GPU is first asked about."""
+    without = functools.cache(
+        lambda gpu: fit_without_each_model([row for row in rows if row.gpu == gpu])
+    )
+    return lambda row: without(row.gpu)(row)
+
+
+ALL_BUT_THE_L40S = ("H100 SXM", "H200 SXM", "B200 SXM", "A100 80GB SXM")
+GPUS = [
+    pytest.param(("H100 SXM",), id="H100"),
+    pytest.param(ALL_BUT_THE_L40S, marks=pytest.mark.slow, id="all"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +63,8 @@ def fits(rows):
     return fit_each_gpu(rows)
 
 
-def dense(rows, *, l40s):
-    return [r for r in rows if not r.operators.model.is_moe and (r.gpu == "L40S") == l40s]
+def dense(rows, gpus):
+    return [r for r in rows if not r.operators.model.is_moe and r.gpu in gpus]
 
 
 # ---- the reference
@@ -80,9 +92,10 @@ def test_operators_of_the_table_add_up_to_its_steps(table):
 # ---- whole models held out
 
 
-def test_dense_models_held_out(rows, held_out):
-    """The issue asks 5%, 4% and 15%; it is nearer 3.4%, 2.9% and 10%."""
-    own = dense(rows, l40s=False)
+@pytest.mark.parametrize("gpus", GPUS)
+def test_dense_models_held_out(rows, held_out, gpus):
+    """About 3.4%, 2.9% and 10%."""
+    own = dense(rows, gpus)
     found = score(own, predict(own, held_out))
     assert found.step_error <= 0.036
     assert found.ratio_error <= 0.031
@@ -90,15 +103,16 @@ def test_dense_models_held_out(rows, held_out):
 
 
 def test_dense_models_held_out_on_an_l40s(rows, held_out):
-    own = dense(rows, l40s=True)
+    own = dense(rows, ("L40S",))
     found = score(own, predict(own, held_out))
     assert found.step_error <= 0.04
     assert found.ratio_error <= 0.03
 
 
-def test_each_dense_model_held_out(rows, held_out):
+@pytest.mark.parametrize("gpus", GPUS)
+def test_each_dense_model_held_out(rows, held_out, gpus):
     """The worst, an 0.5 TB or a 0.6B model, stays near 5%."""
-    own = dense(rows, l40s=False)
+    own = dense(rows, gpus)
     for name in {row.operators.model.name for row in own}:
         mine = [row for row in own if row.operators.model.name == name]
         found = score(mine, predict(mine, held_out))
@@ -106,9 +120,10 @@ def test_each_dense_model_held_out(rows, held_out):
         assert found.ratio_error <= 0.05, name
 
 
+@pytest.mark.slow
 def test_rows_the_table_warns_of_are_no_better_than_that(table, held_out):
     """With the exclusions scored too: dense steps of other GPUs than the L40S."""
-    own = dense(table, l40s=False)
+    own = dense(table, ALL_BUT_THE_L40S)
     found = score(own, predict(own, held_out))
     assert 0.03 < found.step_error < 0.05
     assert found.ratio_error < 0.06
@@ -117,7 +132,7 @@ def test_rows_the_table_warns_of_are_no_better_than_that(table, held_out):
 def naive(row):
     """max(bytes / bandwidth, FLOPs / peak) of the whole step, all experts read: no coefficient."""
     o, gpu = row.operators, hardware.find(row.gpu)
-    size = o.model.weight_bytes(o.weights_in) - 2.0 * o.model.embedding_parameters
+    size = o.model.weight_bytes(o.weights_in) - 2.0 * o.model.head_parameters
     layers = [(group.count, group.attention) for group in o.model.layers]
     read = sum(count * float(a.kv_elements_read(o.context_tokens)) for count, a in layers)
     attention = sum(count * float(a.context_flops(o.context_tokens)) for count, a in layers)
@@ -127,21 +142,35 @@ def naive(row):
 
 
 @pytest.mark.parametrize("name", ["Mixtral-8x7B", "Qwen3-30B-A3B"])
-def test_a_mixture_held_out_is_at_most_half_as_wrong_as_a_naive_roofline(rows, held_out, name):
-    own = [r for r in rows if r.operators.model.name == name and r.gpu != "L40S"]
+@pytest.mark.parametrize("gpus", GPUS)
+def test_a_mixture_held_out_is_at_most_a_fifth_as_wrong_as_a_naive_roofline(
+    rows, held_out, name, gpus
+):
+    own = [r for r in rows if r.operators.model.name == name and r.gpu in gpus]
     found = score(own, predict(own, held_out))
     without = score(own, [naive(row) for row in own])
-    assert found.step_error <= 0.5 * without.step_error
-    assert found.step_error <= 0.16
-    assert found.ratio_error <= 0.12
+    assert found.step_error <= 0.2 * without.step_error
+    assert found.step_error <= 0.08
+    assert found.ratio_error <= 0.08
+
+
+@pytest.mark.parametrize("name", ["Mixtral-8x7B", "Qwen3-30B-A3B"])
+def test_a_mixture_of_the_table_is_as_right_as_a_dense_model(rows, name):
+    """What is stored, its own shape included: 1.6% and 2.2%, 1.9% and 2.0%."""
+    own = [r for r in rows if r.operators.model.name == name]
+    found = score(own, predict(own))
+    assert found.step_error <= 0.025
+    assert found.ratio_error <= 0.03
 
 
 def test_a_calibrated_gpu_treated_as_unknown(rows, fits):
     """General coefficients are the median of the other GPUs: <= 25% asked, worst about 16%."""
     for gpu in fits:
-        general = median_fit([fit for other, fit in fits.items() if other != gpu], rows)
-        own = [r for r in rows if r.gpu == gpu and not r.operators.model.is_moe]
-        assert score(own, predict(own, lambda row, c=general: c)).step_error <= 0.25, gpu
+        general = median_fit(fits, without=gpu)
+        for mixture in (False, True):
+            own = [r for r in rows if r.gpu == gpu and r.operators.model.is_moe == mixture]
+            found = score(own, predict(own, lambda row, c=general: c, nothing_known))
+            assert found.step_error <= 0.25, (gpu, mixture)
 
 
 # ---- models that no fit and no choice in the model ever saw
@@ -205,28 +234,28 @@ def test_an_unseen_dense_model_on_four_gpus_and_in_fp8():
 
 
 def test_an_unseen_mixture():
-    """Its all-reduces are counted here and not in the source: most of the miss at batch 1."""
+    """Its experts are in the table; the model was in no fit of a step. 1.9%, worst 4.3%."""
     errors = unseen_errors("Qwen3-235B-A22B")
-    assert np.abs(errors).mean() <= 0.1
-    assert np.abs(errors).max() <= 0.25
+    assert np.abs(errors).mean() <= 0.03
+    assert np.abs(errors).max() <= 0.06
 
 
 def test_latent_attention_with_fp8_experts_is_a_known_miss():
-    """DeepSeek-V3 on 8 H200: 38% too fast at batch 1, 2% at batch 128, 23% in the mean.
+    """DeepSeek-V3 on 8 H200: 37% too fast at batch 1, 13% at batch 128, 23% in the mean.
 
-    Nothing like it is in the reference (no MLA, and fp8 experts of that GPU are excluded from it).
+    The source has vLLM's products of fp8 blocks with the host's launches in them: 60 to 90 us each
+    whatever the size, where SGLang's take 9. The experts are those of the table.
     """
     errors = unseen_errors("DeepSeek-V3")
-    assert errors.min() == pytest.approx(-0.39, abs=0.04)
+    assert errors.min() == pytest.approx(-0.37, abs=0.04)
     assert np.abs(errors).mean() == pytest.approx(0.23, abs=0.04)
 
 
-def test_the_error_taken_for_a_plain_step_covers_what_was_never_looked_at():
+def test_the_error_of_steps_that_were_never_looked_at():
     """All 48 dense steps within 20% and all mixtures within 43%, DeepSeek-V3 included."""
-    dense, mixture = PLAIN_ERROR[True, False], PLAIN_ERROR[True, True]
-    assert np.abs(unseen_errors("Qwen3-32B")).max() < dense
+    assert np.abs(unseen_errors("Qwen3-32B")).max() < 0.20
     for name in ("Qwen3-235B-A22B", "DeepSeek-V3"):
-        assert np.abs(unseen_errors(name)).max() < mixture
+        assert np.abs(unseen_errors(name)).max() < 0.43
 
 
 # ---- the stored coefficients
@@ -252,7 +281,7 @@ def test_fitted_values_are_plausible(fits):
         c = fit["bf16"]
         assert 0.7 <= c.memory_efficiency <= 0.9, gpu
         assert 0.55 <= c.arithmetic_efficiency <= 0.9, gpu
-        assert 0.75 <= c.kv_efficiency <= 0.95, gpu
+        assert 0.75 <= c.kv_efficiency <= 0.96, gpu
         assert c.linear_launch_us <= 6, gpu
         assert 10 <= c.attention_launch_us <= 22, gpu
         assert c.expert_spread < 0.8, gpu  # fewer experts touched than uniform routing says
@@ -293,6 +322,42 @@ def test_one_row_scales_everything_and_says_so(a100):
     assert fit.held_out_error is None
 
 
+@pytest.mark.slow
+def test_steps_of_a_mixture_refit_in_the_format_that_they_ran_in():
+    """gpt-oss in mxfp4 on an H200, 1.2 times as slow as stored with 1 ms more a step, experts on
+    two GPUs of their own: 24 rows, scored on 12 others and on the GPU's other formats."""
+    oss, slower = models.find("gpt-oss-20b"), []
+    for batch in (1, 4, 16, 64):
+        for positions in (1, 3, 5):
+            for context in (512, 4096, 16384):
+                where = {"batch": batch, "context": context}
+                seconds = step_seconds(
+                    oss, "h200", batch=batch, tokens_per_sequence=positions, tensor_parallel=2,
+                    context_tokens=context, weight_dtype="mxfp4", expert_parallel=2,
+                )  # fmt: skip
+                slower.append(where | {
+                    "model": oss, "gpu": "h200", "tp": 2, "dtype": "mxfp4", "expert_parallel": 2,
+                    "tokens_per_seq": positions, "seconds": 1.2 * float(seconds) + 1e-3,
+                })  # fmt: skip
+    random.Random(3).shuffle(slower)
+    fit = calibrate(slower[:24])["H200 SXM"]
+    assert "expert_memory_efficiency" in fit.fitted
+    assert fit.error < 0.02 < 0.2 < fit.error_before
+    for row in slower[24:]:
+        found = step_seconds(
+            oss, "h200", batch=row["batch"], tokens_per_sequence=row["tokens_per_seq"],
+            context_tokens=row["context"], tensor_parallel=2, weight_dtype="mxfp4",
+            expert_parallel=2, coefficients=fit.coefficients,
+        )  # fmt: skip
+        assert float(found) == pytest.approx(row["seconds"], rel=0.05)
+    mixtral = {"batch": 8, "tokens_per_sequence": 1, "context_tokens": 1024, "tensor_parallel": 2}
+    stored, own = (
+        step_seconds(models.find("Mixtral-8x7B"), "h200", coefficients=c, **mixtral)
+        for c in (None, fit.coefficients)
+    )
+    assert own > 1.1 * stored
+
+
 def test_some_rows_find_a_factor_and_an_overhead(a100):
     own = sample(a100, 12)
     fit = calibrate([measured(r, factor=1.25, overhead=3e-3) for r in own])["A100 80GB SXM"]
@@ -307,8 +372,7 @@ def test_many_rows_fit_coefficients_and_the_held_out_error_is_honest(a100):
     fit = calibrate([measured(r, factor=1.25, overhead=2e-3) for r in chosen[:80]])["A100 80GB SXM"]
     assert "memory_efficiency" in fit.fitted
     assert fit.error < 0.05
-    assert set(fit.error_by_model) == {r.operators.model.name for r in chosen[:80]}
-    assert sum(fit.rows_by_model.values()) == fit.rows == 80
+    assert fit.rows == 80
 
     rest = chosen[80:]
     truth = np.array([1.25 * r.seconds + 2e-3 for r in rest])
@@ -385,7 +449,7 @@ def test_rows_of_two_gpus_are_fitted_apart(rows):
         ({"batch": 0}, "batch must be a whole number >= 1, got 0"),
         ({"gpu": "abacus"}, "gpu must be in the catalogue, got 'abacus'"),
         ({"model": "nothing"}, "model must be one of the catalogue"),
-        ({"dtype": "fp8"}, "got 'fp8'"),
+        ({"dtype": "fp7"}, "got 'fp7'"),
     ],
 )
 def test_bad_rows_are_refused_by_name(a100, changes, words):

@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specmath.candidates import (
+from specmath.checks import InputError
+from specmath.drafts import (
     Candidate,
     best_speedup,
     cost_of_draft,
     evaluate,
-    own_cost_words,
     published_t5,
-    rank_at_own_cost,
 )
-from specmath.checks import InputError
 from specmath.predict import predict
-from specmath.scenario.convert import EXAMPLE_PAIR
 from specmath.scenario.files import build, revised
+from specmath.scenario.forms import EXAMPLE_PAIR
 from specmath.theorems import walltime_improvement
+from specmath.words.drafts import own_cost_words, rank_at_own_cost
 
 TASKS = ("EnDe translation", "CNN/DM summary")
 
@@ -151,12 +150,13 @@ def test_what_is_promised_is_what_the_calculator_says(changes: dict[str, Any], o
     """Taken into the scenario with its best γ, a draft gives the speedup that stood on the page."""
     scenario = build({"alpha": 0.8, "gamma": 4, "max_gamma": 9, **changes})
     cost_of = cost_of_draft(scenario)
-    assert bool(own_cost_words(scenario)) == own
+    assert bool(own_cost_words(cost_of(0.0), 4)) == own
     for promised in evaluate(published_t5(), scenario.max_gamma, cost_of):
         row, gamma = promised.candidate, promised.best_gamma
         taken = predict(revised(scenario, {"alpha": row.alpha, "c": row.c, "gamma": gamma}))
         assert taken.speedup.value == pytest.approx(promised.best_speedup, rel=1e-12)
         assert taken.best_gamma == gamma
+        assert promised.recommended_gamma == taken.recommended_gamma
         assert taken.speedup.value >= max(taken.curve.walltime_improvement[:10]) * (1 - 1e-12)
         plane = best_speedup(np.array([row.alpha]), np.array([[row.c]]), 9, cost_of)
         assert plane[0, 0] == pytest.approx(promised.best_speedup, rel=1e-12)
@@ -170,7 +170,7 @@ def test_a_verification_of_three_steps_leaves_little_by_hand() -> None:
     """v of 5 tokens = 3: a step of γ costs 1 + γ/2 + γ c/2 (half of c by walltime, ĉ = 0). T5-small
     at γ=1: 1.75 / 1.51 = 1.159×, where the theorem says 3.20× at γ=9."""
     scenario = build({"alpha": 0.8, "gamma": 4, "c": 0.1, "sigma": 0.5})
-    words = own_cost_words(scenario)
+    words = own_cost_words(cost_of_draft(scenario)(0.0), 4)
     assert words == "a pass over 5 tokens costs 3.00 plain steps"
     small = evaluate(published_t5(), 16, cost_of_draft(scenario))[0]
     assert (small.best_gamma, small.best_speedup) == (1, pytest.approx(1.75 / 1.51))

@@ -13,12 +13,13 @@ from typing import Any
 
 import openpyxl
 import pytest
-from command_line import Capture, fault, run
+from helpers.command_line import Capture, fault, run
 
+from specmath.cli import main
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.files import to_toml
-from specmath.views import gamma_table
+from specmath.tables import gamma_table
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ("predict", "gamma", "crossover", "sweep", "export", "serve")
@@ -47,8 +48,8 @@ def test_predict_prints_the_promised_names_and_the_librarys_numbers(capsys: Capt
 @pytest.mark.parametrize(
     ("accepted", "words"),
     [
-        ("3", ["Turn it on at γ=4: 2.22× faster."]),
-        ("0.5", ["Lower γ to 1", "1.11× faster instead of 17% slower", "α≈0.336"]),
+        ("3", ["Turn it on at γ=5: 2.28× faster; γ=4 (2.22×) does as well."]),
+        ("0.5", ["Measure first", "γ=1, gives 0.781× to 1.11×", "γ=4 does not pay", "17% slower"]),
     ],
 )
 def test_two_times_give_the_verdict(capsys: Capture, accepted: str, words: list[str]) -> None:
@@ -76,7 +77,7 @@ def test_a_demand_gives_the_bill(capsys: Capture) -> None:
 def test_predict_as_csv_is_one_row(capsys: Capture) -> None:
     (row,) = table_of(run(capsys, "predict", *TIMES, "--accepted-per-step", "3", "--format", "csv"))
     assert float(row["walltime_improvement"]) == pytest.approx(160 / 72)
-    assert row["verdict"] == "use"
+    assert (row["verdict"], row["verdict_gamma"]) == ("raise", "5")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_pasted_rates_give_the_table_over_gamma(capsys: Capture, rates: str) -> 
 
 def test_gamma_as_text_ends_in_the_verdict(capsys: Capture) -> None:
     out = run(capsys, "gamma", "--alpha", "0.8", "--c", "0.1")
-    assert "Turn it on with γ=5" in out
+    assert "Turn it on at γ=5" in out
     assert "Speedup (×)" in out
 
 
@@ -146,15 +147,29 @@ def test_a_sweep_stays_within_its_stop(capsys: Capture) -> None:
 
 
 def test_what_is_not_known_is_measured_first_with_the_command(capsys: Capture) -> None:
-    out = run(
-        capsys, "predict", "--acceptance-form", "range", "--draft-form", "range", "--gamma", "4"
-    )
+    costs = ("--c", "0.1", "--overhead", "0.1")
+    out = run(capsys, "predict", "--alpha-low", "0.05", "--alpha-high", "0.85", *costs)
     assert out.startswith("Measure first")
     assert "curl -s http://localhost:8000/metrics" in out
     found = json.loads(run(capsys, "predict", *BASIC, "--sigma", "unknown", "--format", "json"))
     assert found["verdict"] == "measure"
     assert len(found["measure_with"]) >= 1
     assert found["walltime_improvement_low"] < found["walltime_improvement_high"]
+
+
+def test_a_fault_of_the_program_is_one_sentence(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("gamma")
+
+    monkeypatch.setattr("specmath.cli.calculator.predict", broken)
+    with pytest.raises(SystemExit) as stop:
+        main(["predict", *BASIC])
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (70, "")
+    assert "please report it: KeyError: 'gamma'" in err
+    assert "Traceback" not in err
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +217,7 @@ FAULTS: list[tuple[list[str], list[str]]] = [
     (["predict", "--alpha", "0.5", "--c", "-1", "--gamma", "4"], ["c must", "-1", ">= 0"]),
     (["predict", "--alpha", "0.5", "--c", "0.1", "--gamma", "-1"], ["gamma", "-1", ">= 0"]),
     (["predict", "--alpha", "0.5", "--c", "0.1", "--gamma", "2.5"], ["gamma", "2.5", "whole"]),
-    (["predict"], ["gamma", "must be given"]),
+    (["predict"], ["alpha", "nothing"]),
     (["predict", "--gamma", "4"], ["alpha", "nothing"]),
     (["predict", *BASIC, "--tokens-per-step", "3"], ["ambiguous", "alpha", "tokens_per_step"]),
     (["predict", *BASIC, "--speed", "3"], ["--speed"]),

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from specmath.halves import acceptance_of, step_cost_of
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario.convert import said_as
+from specmath.scenario.endpoint import resolve, said_as
 from specmath.scenario.files import revised
-from specmath.scenario.forms import ACCEPTANCE_FORMS, DRAFT_FORMS
+from specmath.scenario.forms import ACCEPTANCE, COST
 
 KNOWN: list[dict[str, Any]] = [
     {"alpha": 0.7},
@@ -37,8 +36,8 @@ def test_tokens_per_step_stay_when_the_form_changes(
     assert after.acceptance_form == form
     at = max(1, gamma)
     # A widget shows three decimals; that moves τ by at most the slope dτ/dα = γ(γ+1)/2.
-    assert acceptance_of(after).tokens_per_step(at) == pytest.approx(
-        acceptance_of(before).tokens_per_step(at), abs=0.0005 * (1 + at * (at + 1) / 2)
+    assert after.accepts.acceptance(after).tokens_per_step(at) == pytest.approx(
+        before.accepts.acceptance(before).tokens_per_step(at), abs=0.0005 * (1 + at * (at + 1) / 2)
     )
 
 
@@ -56,7 +55,7 @@ def test_draft_cost_in_each_form() -> None:
     assert said_as(unknown, "draft_form", "times") == {"target_ms": None, "draft_ms": None}
     after = revised(EXAMPLE, said_as(EXAMPLE, "draft_form", "range") | {"draft_form": "range"})
     assert after.c_low is not None
-    assert after.c_low <= step_cost_of(after).c
+    assert after.c_low <= resolve(after).speculation.cost.c
 
 
 def test_verification_as_a_line_and_as_a_curve() -> None:
@@ -72,8 +71,8 @@ def test_verification_as_a_line_and_as_a_curve() -> None:
 
 @pytest.mark.parametrize(
     ("half", "form"),
-    [("acceptance_form", form) for form in ACCEPTANCE_FORMS]
-    + [("draft_form", form) for form in DRAFT_FORMS if form != "hardware"]
+    [("acceptance_form", form) for form in ACCEPTANCE]
+    + [("draft_form", form) for form in COST if form != "hardware"]
     + [("verify_form", "slope")],
 )
 def test_every_form_makes_a_scenario_at_once(half: str, form: str) -> None:

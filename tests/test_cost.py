@@ -7,7 +7,7 @@ import pytest
 
 from specmath.bill import bill, millisecond_price
 from specmath.checks import InputError
-from specmath.cost import (
+from specmath.money import (
     price_of_a_millisecond,
     replicas_needed,
     tokens_per_second,
@@ -62,9 +62,9 @@ def test_the_bill_of_the_example_by_hand() -> None:
     )  # fmt: skip
     found = bill(predict(example))
     assert found is not None
-    assert (found.plain.replicas, found.speculative.replicas) == (40, 18)
-    assert found.plain.usd_per_month == pytest.approx(40 * 2.5 * 730)
-    assert found.speculative.usd_per_month == pytest.approx(18 * 2.5 * 730)
+    assert (found.plain.replicas.value, found.speculative.replicas.value) == (40, 18)
+    assert found.plain.usd_per_month.value == pytest.approx(40 * 2.5 * 730)
+    assert found.speculative.usd_per_month.value == pytest.approx(18 * 2.5 * 730)
     assert millisecond_price(predict(example)) is None
 
 
@@ -72,7 +72,8 @@ def test_a_draft_on_its_own_gpu_has_a_price() -> None:
     """2.22× on twice the GPUs: $27.78 → $25 a million; at 1.5× (τ=2.7): $37.04, 13.3 ms saved."""
     same = {"measured_gamma": 4, "gamma": 4, "target_ms": 40, "draft_ms": 8, "draft_gpus": 1}
     cheaper, dearer = (predict(Scenario(tokens_per_step=t, **same)) for t in (4.0, 2.7))
-    assert cheaper.usd_plain == pytest.approx(27.7778, abs=1e-4)
+    assert cheaper.usd_plain is not None
+    assert cheaper.usd_plain.value == pytest.approx(27.7778, abs=1e-4)
     assert cheaper.usd is not None
     assert cheaper.usd.value == pytest.approx(25)
     assert millisecond_price(cheaper) is None

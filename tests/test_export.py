@@ -2,101 +2,32 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import io
-import math
-import os
 import re
-import stat
 import zipfile
-from pathlib import Path
 
 import openpyxl
 import pytest
+from helpers.sheets import (
+    FORMULAS,
+    HOSTILE,
+    MAX_GAMMA,
+    assert_same,
+    brute_force,
+    cells_of,
+    gamma_table,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 import specmath
 from specmath.checks import InputError
-from specmath.sheets.export import clean, neutralise, to_csv, write_file
-from specmath.sheets.tables import Cell, Chart, Column, Input, Table
-from specmath.sheets.workbook import defined_names, to_xlsx
+from specmath.foreign import clean, neutralise
+from specmath.tables.files import defined_names, to_csv, to_xlsx
+from specmath.tables.table import Cell, Chart, Column, Input, Table
 
 DAY = datetime.date(2026, 3, 9)
-MAX_GAMMA = 8
-
-
-def brute_force(alpha: float, c: float, sigma: float) -> dict[str, list[Cell]]:
-    """The γ table by plain sums: no closed form, no formula of the library."""
-    out: dict[str, list[Cell]] = {}
-    for gamma in range(MAX_GAMMA + 1):
-        survival = [math.prod([alpha] * i) for i in range(gamma + 1)]
-        tau = math.fsum(survival)
-        cost = 1 + sigma * gamma + gamma * c if gamma else 1.0
-        row = {
-            "gamma": gamma,
-            "survival": survival[-1],
-            "tokens_per_step": tau,
-            "accepted_share": (tau - 1) / gamma if gamma else None,
-            "step_cost": cost,
-            "speedup": tau / cost,
-            "is_faster": tau > cost * (1 + 1e-9),
-        }
-        for name, value in row.items():
-            out.setdefault(name, []).append(value)
-    return out
-
-
-FORMULAS: dict[str, tuple[str | None, str | None]] = {
-    "gamma": (None, None),
-    "survival": ("1", "{survival^}*{alpha}"),
-    "tokens_per_step": ("1", "{tokens_per_step^}+{survival}"),
-    "accepted_share": (None, "({tokens_per_step}-1)/{gamma}"),
-    "step_cost": ("1", "1+{sigma}*{gamma}+{gamma}*{c}"),
-    "speedup": ("{tokens_per_step}/{step_cost}",) * 2,
-    "is_faster": ("{tokens_per_step}>{step_cost}*1.000000001",) * 2,
-}
-
-
-def gamma_table(
-    alpha: float = 0.8, c: float = 0.05, sigma: float = 0.125, text: str = "assumed"
-) -> Table:
-    """An i.i.d. table over γ; `text` is user text in every place that takes some."""
-    values = brute_force(alpha, c, sigma)
-    columns = tuple(
-        Column(
-            name,
-            text if name == "survival" else name.title(),
-            "tokens" if name == "gamma" else "",
-            f"{name}, from sums",
-            tuple(values[name]),
-            (first, *(rest,) * MAX_GAMMA),
-            '0.00"×"' if name == "speedup" else "",
-        )
-        for name, (first, rest) in FORMULAS.items()
-    )
-    note = Column("note", text, text, text, (text,) * (MAX_GAMMA + 1), source=text)
-    inputs = (
-        Input("alpha", "α", "", "accepted given all before were", alpha),
-        Input("c", text, text, "one draft forward / one target forward", c, source=text),
-        Input("sigma", "σ", "", "0 memory-bound, 1 compute-bound", sigma),
-        Input("price", "GPU price", "USD per hour", "not known", None),
-        Input("gpu", "GPU", "", "name", text),
-    )
-    chart = Chart("gamma", ("speedup", "tokens_per_step"), colors=("#1f77b4", "#888888"))
-    return Table(text, "gamma_table", (*columns, note), inputs, chart)
-
-
-def assert_same(read: list[Cell], expected: list[Cell], rel: float, where: str = "") -> None:
-    """Numbers within `rel`, and unknown where unknown is expected."""
-    assert [value is None for value in read] == [value is None for value in expected], where
-    numbers = [[float(v) for v in values if v is not None] for values in (read, expected)]
-    assert numbers[0] == pytest.approx(numbers[1], rel=rel, abs=0), where
-
-
-def cells_of(data: bytes, delimiter: str = ",") -> list[list[str]]:
-    return list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
 
 
 class Sheet:
@@ -265,13 +196,6 @@ def test_any_formula_reaches_the_csv_as_meant(expression, before, here, k):
     assert Sheet(cells, ",").column("y")[1] == pytest.approx(value, rel=1e-14)
 
 
-HOSTILE = [
-    *("=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1+1", "\r=1+1", "\n=1+1", "  =1+1", '"=1+1', "＝1+1"),
-    *("x;=1+1", "x,=1+1", "x, =1+1", 'x;"=1+1', "\ufeff=1+1", "=cmd|' /C calc'!A0"),
-    '=HYPERLINK("http://example.com","x")',
-]
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_text(text):
     safe = neutralise(text)
@@ -431,44 +355,3 @@ def test_table_without_inputs_or_chart():
 def test_equal_tables_give_equal_bytes():
     assert to_xlsx(gamma_table(), date=DAY) == to_xlsx(gamma_table(), date=DAY)
     assert to_xlsx(gamma_table(), date=DAY) != to_xlsx(gamma_table(alpha=0.7), date=DAY)
-
-
-def test_write_file_replaces_whole_files(tmp_path):
-    path = tmp_path / "table.csv"
-    write_file(path, b"old")
-    path.chmod(0o640)
-    write_file(str(path), b"new and longer")
-    assert path.read_bytes() == b"new and longer"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert os.listdir(tmp_path) == ["table.csv"]
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_write_file_that_fails_leaves_the_old_file(tmp_path, monkeypatch, step):
-    path = tmp_path / "table.csv"
-    write_file(path, b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, step, full)
-    with pytest.raises(OSError, match="No space left"):
-        write_file(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["table.csv"]
-
-
-def test_write_file_follows_links_and_does_not_replace_devices_or_folders(tmp_path):
-    (tmp_path / "real").mkdir()
-    target = tmp_path / "real" / "table.csv"
-    target.write_bytes(b"old")
-    (tmp_path / "link.csv").symlink_to(target)
-    write_file(tmp_path / "link.csv", b"new")
-    assert target.read_bytes() == b"new"
-    assert (tmp_path / "link.csv").is_symlink()
-    write_file(os.devnull, b"gone")
-    assert Path(os.devnull).is_char_device()
-    with pytest.raises(IsADirectoryError):
-        write_file(tmp_path, b"x")
-    with pytest.raises(FileNotFoundError):
-        write_file(tmp_path / "no such folder" / "x", b"x")

@@ -8,7 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import lambertw
 
@@ -16,11 +16,9 @@ from specmath import gamma as choosing
 from specmath.gamma import (
     breakeven_alpha,
     crossover_gamma,
-    drafted_token_cost,
-    max_gamma_within_cost,
-    max_gamma_within_operations,
     optimal_gamma,
 )
+from specmath.stepcost import LinearStepCost
 from specmath.theorems import (
     alpha_from_tokens_per_step,
     expected_tokens,
@@ -163,7 +161,6 @@ def test_a_finite_optimum_does_not_warn():
 def test_types_and_shapes():
     assert type(optimal_gamma(0.8, 0.1)) is int
     assert type(crossover_gamma(0.8)) is int
-    assert type(max_gamma_within_operations(0.8, 2.0)) is int
     assert isinstance(breakeven_alpha(4, 0.2), float)
     square = optimal_gamma(np.array([[0.5], [0.8]]), [0.05, 0.1, 0.2])
     assert (square.shape, square.dtype) == ((2, 3), np.int64)
@@ -265,71 +262,27 @@ def test_break_even_at_the_edges():
     assert round(float(implied_draft_cost(1.0, expected_tokens(0.5, 4), 4)), 3) == 0.234
 
 
-# --- budgets ---------------------------------------------------------------------------------
+# --- the curve between the theorems ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("alpha", "extra"),
-    # Issue 2: compute-bound cost per token at γ = 7: +225%, +122% and +40%.
+    # Compute-bound cost per token at γ = 7, published: +225%, +122% and +40%.
     [(0.6, 2.25), (0.75, 1.22), (0.9, 0.40)],
 )
 def test_published_compute_bound_cost(alpha: float, extra: float):
     assert operations_increase(alpha, 7) - 1 == pytest.approx(extra, abs=0.005)
-    # Just enough and just too little, by the half percent of the printed rounding.
-    assert max_gamma_within_operations(alpha, 1 + extra + 0.005) == 7
-    assert max_gamma_within_operations(alpha, 1 + extra - 0.005) == 6
-    assert max_gamma_within_cost(alpha, 1 + extra + 0.005, 0.3, sigma=1.0) == 7
-
-
-@settings(max_examples=60)
-@given(alphas, st.floats(1.0, 20.0), costs, costs, st.floats(0.0, 1.0))
-def test_budgets_by_scan(alpha: float, budget: float, c: float, c_hat: float, sigma: float):
-    gamma = np.arange(301)
-    arithmetic = operations_increase(alpha, gamma, c_hat)
-    step = 1 + sigma * gamma + gamma * ((1 - sigma) * c + sigma * c_hat)
-    cost = step / expected_tokens(alpha, gamma)
-    for found, values in (
-        (max_gamma_within_operations(alpha, budget, c_hat, 300), arithmetic),
-        (max_gamma_within_cost(alpha, budget, c, c_hat, sigma=sigma, max_gamma=300), cost),
-    ):
-        # 1e-12: at the boundary itself rounding decides, on either side.
-        assert values[found] <= budget * (1 + 1e-12)
-        assert np.all(values[found + 1 :] > budget * (1 - 1e-12))
-
-
-def test_a_budget_met_exactly_counts():
-    gamma = np.arange(1, 40)
-    arithmetic = operations_increase(0.8, gamma, 0.05)
-    assert np.array_equal(max_gamma_within_operations(0.8, arithmetic, 0.05), gamma)
-    cost = (1 + gamma * 0.9) / expected_tokens(0.8, gamma)
-    assert np.array_equal(max_gamma_within_cost(0.8, cost, 0.9, sigma=0.0), gamma)
-
-
-def test_budget_at_the_edges():
-    # Without acceptance every drafted token costs one more plain token.
-    assert max_gamma_within_operations(0.0, [1.0, 1.9, 4.0]).tolist() == [0, 0, 3]
-    assert max_gamma_within_operations(1.0, 1.0, max_gamma=50) == 50  # nothing is wasted
-    # Memory-bound, cost falls first: a budget of no extra cost allows γ up to the break-even.
-    free = max_gamma_within_cost(0.8, 1.0, 0.2, sigma=0.0)
-    assert walltime_improvement(0.8, free, 0.2) >= 1 > walltime_improvement(0.8, free + 1, 0.2)
-    # Compute-bound, no γ ≥ 1 is free.
-    assert max_gamma_within_cost(0.8, 1.0, 0.0, sigma=1.0) == 0
-    assert max_gamma_within_cost(0.5, 1e308, 1e308, 1e308, sigma=0.5, max_gamma=1) == 1
 
 
 @given(alphas, st.integers(0, 200), costs, costs, st.floats(0.0, 1.0))
 def test_one_cost_a_drafted_token_carries_the_whole_curve(
     alpha: float, gamma: int, c: float, c_hat: float, sigma: float
 ):
-    # The design's curve: v = 1 + σγ, d = γ[(1−σ)c + σĉ], speedup τ/(v + d).
-    step = 1 + sigma * gamma + gamma * ((1 - sigma) * c + sigma * c_hat)
-    along = walltime_improvement(alpha, gamma, drafted_token_cost(c, c_hat, sigma))
-    assert along == pytest.approx(expected_tokens(alpha, gamma) / step, rel=1e-13)
-
-
-def test_the_ends_of_the_curve_are_the_theorems():
-    assert drafted_token_cost(0.3, 0.1, 0.0) == 0.3
-    assert drafted_token_cost(0.3, 0.1, 1.0) == 1.1
+    """s = 1 + γb with b = σ + (1−σ)c + σĉ: Theorem 3.8 with b in the place of c."""
+    cost = LinearStepCost(c, c_hat, sigma)
+    along = walltime_improvement(alpha, gamma, sigma + cost.draft_each)
+    direct = expected_tokens(alpha, gamma) / cost.total(gamma)
+    assert along == pytest.approx(float(direct), rel=1e-13)
 
 
 # --- bad input -------------------------------------------------------------------------------
@@ -349,9 +302,6 @@ def test_the_ends_of_the_curve_are_the_theorems():
         ("crossover_gamma", (0.5, 0, -1), r"c_hat .*>= 0, got -1"),
         ("breakeven_alpha", (1.5, 0.1), r"gamma .*whole.*>= 0, got 1\.5"),
         ("breakeven_alpha", (3, np.nan), r"c .*finite.*>= 0, got nan"),
-        ("drafted_token_cost", (0.1, 0.1, 1.5), r"sigma .*>= 0 and <= 1, got 1\.5"),
-        ("max_gamma_within_operations", (0.5, 0.9), r"budget .*>= 1, got 0\.9"),
-        ("max_gamma_within_operations", (0.5, 2, -1), r"c_hat .*>= 0, got -1"),
     ],
 )
 def test_bad_input_names_the_value_and_the_bounds(name: str, arguments: Any, message: str):

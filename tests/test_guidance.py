@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from specmath.guidance import Check, PlanningRange, Rule, checklist, planning_ranges, rules
 from specmath.predict import predict
 from specmath.scenario import Scenario
+from specmath.words.guidance import Check, PlanningRange, Rule, checklist, planning_ranges, rules
 
 BASE: dict[str, Any] = {"alpha": 0.8, "c": 0.1, "gamma": 4}
 

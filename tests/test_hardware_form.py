@@ -13,33 +13,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specmath import hardware, models
+from specmath import engines, hardware, models
 from specmath.acceptance import IidAcceptance
-from specmath.candidates import evaluate, published_t5
 from specmath.checks import InputError
-from specmath.drafters import Eagle, Eagle3, SeparateModel, engine_overhead, kinds
-from specmath.halves import Halves, ends, plain_seconds_of, spread_of, step_cost_of, unknowns
+from specmath.drafters import Eagle, Eagle3, SeparateModel, kinds
+from specmath.drafters.host import catalogue, hosted
+from specmath.drafts import evaluate, published_t5
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.scenario.convert import EXAMPLE_PAIR, said_as
+from specmath.scenario.endpoint import resolve, said_as
 from specmath.scenario.files import (
     ScenarioError,
     build,
-    from_csv,
     from_link,
     from_toml,
     revised,
-    to_csv,
     to_link,
     to_toml,
 )
-from specmath.scenario.forms import SERVED_ONLY
-from specmath.serving import ServedStepCost
-from specmath.serving.of_scenario import served_of, step_cost_error
-from specmath.steptime import step_seconds
-from specmath.verdict import breakeven, verdict
-from specmath.views import TABLES, alpha_gamma_table, drafters_table, gamma_table
-from specmath.views.regimes import regime_table
+from specmath.scenario.forms import EXAMPLE_PAIR, Hardware
+from specmath.scenario.server import error_of, pair_of
+from specmath.serving import ServedPair
+from specmath.speculation import Speculation
+from specmath.steptime import Placement, step_seconds
+from specmath.tables import TABLES, alpha_gamma_table, drafters_table, gamma_table
+from specmath.tables.prediction import regime_table
+from specmath.words.notes import assumed, basis_words, notes
+from specmath.words.verdict import verdict
 
 DATA = Path(__file__).parent / "data"
 LLAMA_8B, LLAMA_1B = models.find("Llama-3.1-8B"), models.find("Llama-3.2-1B")
@@ -49,7 +49,8 @@ BANDWIDTH, VOCAB = 3.35e12, 128256
 
 
 def scenario(**changes: Any) -> Scenario:
-    return build(PAIR | changes)
+    """Decode-only: the step alone, without other requests' prompts."""
+    return build(PAIR | {"decode_only": "yes"} | changes)
 
 
 # ── the halves, put together by hand from step_seconds ───────────────────────────────────────
@@ -59,30 +60,36 @@ def scenario(**changes: Any) -> Scenario:
 def test_prediction_by_hand(batch: int, context: int) -> None:
     """v, d, h, c, the two times and the dollars, from forwards of both models and vLLM's host."""
     gamma, at = 4, {"batch": batch, "context_tokens": context}
-    host = engine_overhead("vllm")
+    host = hosted(engines.named("vllm"), "separate")
 
     def target(positions: int) -> float:
-        forward = step_seconds(LLAMA_8B, "H100 SXM", tokens_per_sequence=positions, **at)
-        return float(forward) + batch * positions * VOCAB * 4 / BANDWIDTH + host.host_seconds
+        place = Placement(LLAMA_8B, "H100 SXM")
+        parts = place.step(batch, positions, context)  # bf16 on one GPU: the launches alone differ
+        forward = float(parts.total + (host.launch - 1) * parts.launch)
+        whole = forward + host.host + batch * host.sequence
+        return whole + batch * positions * VOCAB * 4 / BANDWIDTH
 
     one = float(step_seconds(LLAMA_1B, "H100 SXM", tokens_per_sequence=1, **at))
     one += batch * VOCAB * 4 / BANDWIDTH
     plain = target(1)
-    step = target(gamma + 1) + gamma * (one + host.pass_seconds) + host.step_seconds
+    step = target(gamma + 1) + gamma * (one + host.pass_) + host.step + batch * host.draft_sequence
     tokens = (1 - 0.8**5) / (1 - 0.8)
 
     s = scenario(batch=batch, context_tokens=context)
     p = predict(s)
-    assert p.tpot_plain == plain_seconds_of(s) == pytest.approx(plain)
+    assert p.tpot_plain
+    assert p.tpot_plain.value == pytest.approx(plain)
     assert p.speedup.value == pytest.approx(tokens * plain / step)
     assert p.tpot
     assert p.tpot.value == pytest.approx(step / tokens)
     assert p.usd
     assert p.usd.value == pytest.approx(2.95 / 3600 * step / tokens / batch * 1e6)
-    cost = p.halves.cost
+    cost = p.speculation.cost
     assert float(cost.verify(gamma)) == pytest.approx(target(gamma + 1) / plain)
-    assert float(cost.draft(gamma)) == pytest.approx(gamma * (one + host.pass_seconds) / plain)
-    assert float(cost.extra(gamma)) == pytest.approx(host.step_seconds / plain)
+    assert float(cost.draft(gamma)) == pytest.approx(gamma * (one + host.pass_) / plain)
+    assert float(cost.extra(gamma)) == pytest.approx(
+        (host.step + batch * host.draft_sequence) / plain
+    )
     assert cost.c == pytest.approx(
         one / float(step_seconds(LLAMA_8B, "H100 SXM", tokens_per_sequence=1, **at))
     )
@@ -94,9 +101,11 @@ def test_gamma_0_is_plain_decoding() -> None:
     p = predict(scenario(gamma=0))
     assert p.speedup.value == p.speedup.low == p.speedup.high == 1.0
     assert p.tpot
-    assert p.tpot.value == p.tpot_plain
+    assert p.tpot_plain
+    assert p.tpot.value == p.tpot_plain.value
     assert p.usd
-    assert p.usd.value == p.usd_plain
+    assert p.usd_plain
+    assert p.usd.value == p.usd_plain.value
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4])
@@ -105,14 +114,15 @@ def test_dollars_count_every_gpu_of_the_replica(gpus: int) -> None:
     assert p.usd
     assert p.tpot
     assert p.tpot_plain
-    assert p.usd_plain == pytest.approx(gpus * 3 / 3600 * p.tpot_plain / 8 * 1e6)
+    assert p.usd_plain
+    assert p.usd_plain.value == pytest.approx(gpus * 3 / 3600 * p.tpot_plain.value / 8 * 1e6)
     assert p.usd.value == pytest.approx((gpus + 1) * 3 / 3600 * p.tpot.value / 8 * 1e6)
 
 
 def test_the_same_draft_as_target_never_pays() -> None:
     """c ≈ 1: γ+1 passes of the target a step for at most γ+1 tokens."""
     p = predict(scenario(draft="Llama-3.1-8B", alpha=1.0, engine="none"))
-    assert p.halves.cost.c == pytest.approx(1.0, rel=0.01)
+    assert p.speculation.cost.c == pytest.approx(1.0, rel=0.01)
     assert np.all(p.curve.walltime_improvement[1:] < 1)
 
 
@@ -127,22 +137,38 @@ def test_more_load_less_speed_but_cheaper_tokens() -> None:
 # ── the interval, and how honest it is ───────────────────────────────────────────────────────
 
 
-def test_interval_is_the_error_of_each_part_of_the_step() -> None:
-    """|computed / true − 1| of v within 10%, drafting and overhead as v or twice as dear."""
+def test_interval_holds_80_of_100_draws_of_what_each_part_may_be_off_by() -> None:
+    """What speculation adds to a step, and the plain step, each off within its range in 80 of 100
+    cases and independent: an own Monte Carlo of lognormals with those quantiles gives the same
+    ends, but for the 1 to 2.5% that 256 draws leave of a quantile."""
     p = predict(scenario(batch=32))
-    cost, gamma = p.halves.cost, p.scenario.gamma
-    v, rest = float(cost.verify(gamma)), float(cost.draft(gamma) + cost.extra(gamma))
-    assert p.speedup.low == pytest.approx(p.tokens_per_step / (v / 0.9 + 2 * rest))
-    assert p.speedup.high == pytest.approx(p.tokens_per_step / ((v + rest) / 1.1))
-    assert p.speedup.basis == "verification ±10%, drafting and overhead −10% to +100%"
+    error, step = error_of(pair_of(p.scenario)), p.step_cost
+    random, z80 = np.random.default_rng(3), 1.2815515655446004
+
+    def factor(low: float, high: float) -> np.ndarray:
+        z = random.standard_normal(400_000) / z80
+        return np.exp(np.where(z < 0, -np.log(low) * z, np.log(high) * z))
+
+    speedups = p.tokens_per_step / (1 + factor(*error.excess) * (step - 1))
+    assert (p.speedup.low, p.speedup.high) == pytest.approx(
+        tuple(np.quantile(speedups, (0.1, 0.9))), rel=0.02
+    )
+    low, high = error.excess
+    words = f"what speculation adds to a step −{1 - low:.0%} to +{high - 1:.0%}"
+    assert basis_words(p.speedup.basis) == words
     assert p.tpot
     assert p.tpot_plain
-    # A plain step within 20% of the true one, |computed / true − 1|: 1/1.2 to 1/0.8 of it.
-    assert p.tpot.low == pytest.approx(p.tpot_plain / 1.2 / p.speedup.high)
-    assert p.tpot.high == pytest.approx(p.tpot_plain / 0.8 / p.speedup.low)
-    plain = p.of_plain(p.tpot_plain)
-    assert (plain.low, plain.high) == pytest.approx((p.tpot_plain / 1.2, p.tpot_plain / 0.8))
-    assert len(ends(p.scenario)) == 2
+    plain = p.tpot_plain.value
+    assert (p.tpot_plain.low, p.tpot_plain.high) == pytest.approx(
+        (plain * error.plain[0], plain * error.plain[1]), rel=0.01
+    )
+    times = plain * factor(*error.plain) / speedups
+    assert (p.tpot.low, p.tpot.high) == pytest.approx(
+        tuple(np.quantile(times, (0.1, 0.9))), rel=0.025
+    )
+    # Narrower than the corners of the box, which would hold far more than 80%.
+    assert p.tpot.high < plain * error.plain[1] / speedups.min()
+    assert len(p.endpoint.corners) == 1
 
 
 @pytest.mark.parametrize("draft", ["block", "ngram", "eagle3", "Llama-3.2-1B"])
@@ -150,26 +176,26 @@ def test_another_draft_cost_starts_from_what_drafting_takes(draft: str) -> None:
     """One pass for all γ, or host time at each: at its own c the table says what the page says; at
     the largest c of the verdict nothing is gained; memory-bound is never slower than computed."""
     p = predict(scenario(draft=draft, gamma=6, batch=4))
-    cost, s = p.halves.cost, p.scenario
-    own = Halves(p.halves.acceptance, cost.with_draft_cost(cost.c))
+    cost, s = p.speculation.cost, p.scenario
+    own = Speculation(p.speculation.acceptance, cost.with_draft_cost(cost.c))
     np.testing.assert_allclose(own.speedup(p.curve.gamma), p.curve.walltime_improvement, rtol=1e-12)
-    _, largest, _ = breakeven(p, s.gamma)
+    _, largest, _ = p.speculation.breakeven(s.gamma or 0)
     assert largest is not None
-    even = Halves(p.halves.acceptance, cost.with_draft_cost(largest))
+    even = Speculation(p.speculation.acceptance, cost.with_draft_cost(largest))
     assert float(even.speedup(np.array(s.gamma))) == pytest.approx(1.0)
     speeds = next(c for c in regime_table(p).columns if c.name == "walltime_improvement").values
     assert speeds[0] >= speeds[1] == pytest.approx(p.speedup.value)
 
 
 def test_what_is_known_less_has_a_wider_interval() -> None:
-    """Calibrated dense < calibrated mixture < a GPU or format that was not calibrated."""
-    moe = {"model": "Qwen3-30B-A3B", "draft": "Qwen3-0.6B"}
-    widths = [
-        step_cost_error(served_of(scenario(**changes))).verify
-        for changes in ({}, moe, {"gpu": "L40"}, moe | {"gpu": "L40"})
-    ]
-    assert widths[0] < widths[1] <= widths[2] < widths[3]
-    assert step_cost_error(served_of(scenario(weight_dtype="int4"))).verify == widths[2]
+    """A GPU or format that was not calibrated, against the same model where it was."""
+    moe = {"model": "Qwen3-30B-A3B", "draft": "Qwen3-0.6B", "tensor_parallel": 2}
+    for changes in ({}, moe):
+        known = error_of(pair_of(scenario(**changes)))
+        for less in ({"gpu": "L40"}, {"weight_dtype": "int4", "gpu": "L40"}):
+            wider = error_of(pair_of(scenario(**changes | less)))
+            assert wider.excess[0] < known.excess[0] < 1 < known.excess[1] < wider.excess[1]
+            assert wider.plain[0] < known.plain[0] < 1 < known.plain[1] < wider.plain[1]
 
 
 def test_unknown_alpha_spans_both_ends() -> None:
@@ -178,8 +204,9 @@ def test_unknown_alpha_spans_both_ends() -> None:
     worst, best = (predict(scenario(alpha=alpha)) for alpha in (0.5, 0.85))
     assert p.speedup.low == pytest.approx(worst.speedup.low)
     assert p.speedup.high == pytest.approx(best.speedup.high)
-    assert unknowns(s) == ["α from 0.5 to 0.85"]
-    assert len(spread_of(s)) == 2
+    assert [(u.field, u.level) for u in resolve(s).unknown] == [
+        ("alpha", None), ("excess", 0.8),
+    ]  # fmt: skip
 
 
 def _reported() -> list[dict[str, str]]:
@@ -190,7 +217,7 @@ def _reported() -> list[dict[str, str]]:
 def _computed_over_reported() -> dict[str, list[float]]:
     """s reported / s computed where the thread names GPU and models (8B on an H100, batch 1; 70B
     on 8 H200, 4 requests, drafts of 3 taken)."""
-    pair = ServedStepCost(LLAMA_8B, Eagle(), "H100 SXM", 1, 1024)
+    pair = ServedPair(Placement(LLAMA_8B, "H100 SXM"), Eagle(), 1, 1024)
     found: dict[str, list[float]] = {"EAGLE1": [], "EAGLE3": [], "70B": []}
     for row in _reported():
         s = float(row["implied_step_cost_ratio"])
@@ -200,38 +227,39 @@ def _computed_over_reported() -> dict[str, list[float]]:
             head = Eagle() if kind == "EAGLE1" else Eagle3()
             found[kind].append(s / float(replace(pair, drafter=head).total(gamma)))
         if row["config"].startswith("Llama3.3-70B EAGLE3"):
-            big = ServedStepCost(models.find("Llama-3.3-70B"), Eagle3(), "H200 SXM", 4, 1024, 8)
+            place = Placement(models.find("Llama-3.3-70B"), "H200 SXM", 8)
+            big = ServedPair(place, Eagle3(), 4, 1024)
             found["70B"].append(s / float(big.total(3)))
     return found
 
 
 def test_step_costs_of_servers_lie_within_the_interval() -> None:
-    """EAGLE is what the overheads were fitted to. EAGLE-3 of the same thread is 18 to 39% dearer
-    than computed, and 16.5% on TensorRT-LLM: known misses, which the interval allows for."""
+    """EAGLE is what the overheads were fitted to, EAGLE-3 of the same thread half of what its own
+    were: up to 12% dearer than computed still. The 70B on TensorRT-LLM,
+    which set nothing, is met to 1%. The interval allows for all."""
     found = _computed_over_reported()
     assert len(found["EAGLE1"]) == len(found["EAGLE3"]) == 6
     assert np.max(np.abs(np.array(found["EAGLE1"]) - 1)) < 0.02
-    assert min(found["EAGLE3"]) == pytest.approx(1.18, abs=0.02)
-    assert max(found["EAGLE3"]) == pytest.approx(1.39, abs=0.02)
-    assert found["70B"] == [pytest.approx(1.165, abs=0.02)]
+    assert min(found["EAGLE3"]) == pytest.approx(1.02, abs=0.02)
+    assert max(found["EAGLE3"]) == pytest.approx(1.11, abs=0.02)
+    assert found["70B"] == [pytest.approx(1.0, abs=0.02)]
     for gamma, ratio in zip(range(2, 8), found["EAGLE3"], strict=True):
-        cost = ServedStepCost(LLAMA_8B, Eagle3(), "H100 SXM", 1, 1024)
+        cost = ServedPair(Placement(LLAMA_8B, "H100 SXM"), Eagle3(), 1, 1024)
         rest = float(cost.draft(gamma) + cost.extra(gamma))
         top = 1.1 * float(cost.verify(gamma)) + 2 * rest
-        # At γ = 2 and 3 the fixed overhead alone was more than twice what is computed.
-        assert ratio * float(cost.total(gamma)) < top * 1.03
+        assert ratio * float(cost.total(gamma)) < top
 
 
 def test_known_biases_stand_beside_the_prediction_with_their_size() -> None:
-    """The sizes in the words are those of the reported steps and of the reference."""
-    ratios = _computed_over_reported()["EAGLE3"]
-    dearer = f"{min(ratios) - 1:.0%}–{max(ratios) - 1:.0%}".replace("%–", "–")
-    slower = f"{1 - 1 / min(ratios):.0%}–{1 - 1 / max(ratios):.0%}".replace("%–", "–")
-    told = " ".join(predict(scenario(draft="eagle3")).notes)
-    assert f"{dearer} dearer than computed" in told
-    assert f"speedup {slower} lower" in told
-    for draft in ("eagle", "Llama-3.2-1B"):
-        assert "Expect less" not in " ".join(predict(scenario(draft=draft)).notes)
+    """The sizes in the words are those of the drafters' data and of the reference."""
+    set_by = catalogue()["eagle3", "vllm"]
+    assert set_by.error
+    told = " ".join(notes(predict(scenario(draft="eagle3"))))
+    assert f"set by {set_by.rows} measured steps ({set_by.source})" in told
+    assert f"{set_by.error[0]:.2g} to {set_by.error[1]:.2g} times those computed" in told
+    for draft in ("dspark", "eagle3"):
+        told = " ".join(notes(predict(scenario(draft=draft, engine="sglang"))))
+        assert "besides its forwards was not measured; assumed as eagle3 on vllm" in told
 
     lines = (DATA / "unseen_models.csv").read_text("utf-8").splitlines()
     rows = [
@@ -249,17 +277,18 @@ def test_known_biases_stand_beside_the_prediction_with_their_size() -> None:
         miss = 1 - float(found) * 1e3 / float(row["step_ms"])
         misses.setdefault(at["batch"], []).append(miss)
     deepseek = {"model": "DeepSeek-V3", "gpu": "H200 SXM", "tensor_parallel": 8, "draft": "mtp"}
-    told = " ".join(predict(scenario(**deepseek)).notes)
+    told = " ".join(notes(predict(scenario(**deepseek))))
     every = [miss for each in misses.values() for miss in each]
     assert f"up to {max(misses[1]):.0%} less time" in told
     assert f"{np.mean(np.abs(every)):.0%} in the mean" in told
     assert f"{np.mean(np.abs(misses[128])):.0%} at batch 128" in told
-    assert "latent attention" not in " ".join(predict(scenario(**deepseek, batch=128)).notes)
+    assert "latent attention" not in " ".join(notes(predict(scenario(**deepseek, batch=128))))
 
 
-def test_magicdec_step_costs_lie_above_what_is_computed_a_known_miss() -> None:
+def test_magicdec_step_costs_are_met_in_the_middle() -> None:
     """Rows of arXiv 2408.11049 with a draft model, which reads a cache of 512 tokens: the printed
-    (draft + verify) / plain is 13% (median) above the computed s; 5 of 17 lie within 10%."""
+    (draft + verify) / plain is 1% (median) above the computed s, and set none of it. 12 of 17
+    lie within 10%, all within 16%: an engine of its own, with batches of 8 to 128."""
     names = {
         "Llama2-7B-32K": "Llama-2-7B",
         "Llama3.1-8B": "Llama-3.1-8B",
@@ -275,19 +304,21 @@ def test_magicdec_step_costs_lie_above_what_is_computed_a_known_miss() -> None:
         if row["draft"] not in names:
             continue
         draft, tp = models.find(names[row["draft"]]), int(row["gpus"])
-        served = ServedStepCost(
-            models.find(names[row["target"]]),
+        served = ServedPair(
+            Placement(models.find(names[row["target"]]), row["gpu"], tp),
             SeparateModel(draft, math.gcd(tp, draft.layers[0].attention.heads)),
-            row["gpu"], int(row["batch"]), int(row["context"]), tp,
-        )  # fmt: skip
+            int(row["batch"]),
+            int(row["context"]),
+        )
         short, gamma = replace(served, context_tokens=512), int(row["gamma"])
         drafting = float(short.draft(gamma)) * short.plain_seconds / served.plain_seconds
         s = float(served.verify(gamma) + served.extra(gamma)) + drafting
         printed = (float(row["draft_ms"]) + float(row["verify_ms"])) / float(row["plain_ms"])
         ratios.append(printed / s)
     assert len(ratios) == 17
-    assert np.median(ratios) == pytest.approx(1.13, abs=0.03)
-    assert sum(abs(r - 1) < 0.10 for r in ratios) == pytest.approx(5, abs=2)
+    assert np.median(ratios) == pytest.approx(1.0, abs=0.03)
+    assert sum(abs(r - 1) < 0.10 for r in ratios) == pytest.approx(12, abs=2)
+    assert max(abs(r - 1) for r in ratios) < 0.16
 
 
 # ── coverage ─────────────────────────────────────────────────────────────────────────────────
@@ -299,18 +330,18 @@ def test_coverage_by_monte_carlo() -> None:
     coverage, gamma, alpha = 0.35, 5, 0.7
     s = build(NGRAM | {"coverage": coverage, "gamma": gamma, "alpha": alpha})
     p, rng, steps = predict(s), np.random.default_rng(11), 200_000
-    host, lookup = engine_overhead("vllm"), 1e-4
+    host, lookup = engines.named("vllm"), 1e-4
 
     def forward(positions: int) -> float:
         pure = step_seconds(
             LLAMA_8B, "H100 SXM", batch=1, tokens_per_sequence=positions, context_tokens=1024
         )
-        return float(pure) + positions * VOCAB * 4 / BANDWIDTH + host.host_seconds
+        return float(pure) + positions * VOCAB * 4 / BANDWIDTH + host.host
 
     drafted = rng.random(steps) < coverage
     kept = np.minimum(rng.geometric(1 - alpha, steps) - 1, gamma)
     tokens = 1 + np.where(drafted, kept, 0)
-    seconds = lookup + np.where(drafted, forward(gamma + 1) + host.step_seconds, forward(1))
+    seconds = lookup + np.where(drafted, forward(gamma + 1) + host.step, forward(1))
     work = 1 + gamma * drafted
     spread = tokens.std() / np.sqrt(steps) / tokens.mean() + seconds.std() / np.sqrt(
         steps
@@ -326,9 +357,9 @@ def test_no_draft_ever_is_plain_decoding_and_a_lookup() -> None:
     p = predict(build(NGRAM | {"coverage": 0}))
     assert p.tpot_plain
     assert p.tokens_per_step == 1
-    assert p.speedup.value == pytest.approx(p.tpot_plain / (p.tpot_plain + 1e-4))
+    assert p.speedup.value == pytest.approx(p.tpot_plain.value / (p.tpot_plain.value + 1e-4))
     assert p.operations.value == 1
-    assert p.speedup.low is None, "the error of verifying does not touch it"
+    assert p.speedup.low == pytest.approx(p.speedup.high, abs=0.03), "only the lookup is open"
     assert verdict(p).action == "skip"
 
 
@@ -337,8 +368,8 @@ def test_half_the_arithmetic_where_half_the_steps_draft() -> None:
     tokens = 0.5 * (1 - 0.8**5) / 0.2 + 0.5
     assert p.operations.value == pytest.approx((0.5 * 4 + 1) / tokens)
     assert p.alpha == pytest.approx(0.8), "of the steps with a draft, as it was given"
-    assert "Coverage 0.5" in p.assumed
-    assert not any(word.startswith("Coverage") for word in predict(scenario()).assumed)
+    assert "Coverage 0.5" in assumed(p)
+    assert not any(word.startswith("Coverage") for word in assumed(predict(scenario())))
 
 
 @pytest.mark.parametrize("coverage", [0.2, 0.5, 1.0])
@@ -436,10 +467,7 @@ def config(**changes: Any) -> str:
         ({"draft": "Llama-3.2-1C"}, ["draft", "nearest: Llama-3.2-1B"]),
         ({"tensor_parallel": 3}, ["tensor_parallel must divide", "got 3"]),
         ({"tensor_parallel": 4, "draft_tensor_parallel": 3}, ["draft_tensor_parallel", "got 3"]),
-        ({"gpu": "A100 80GB SXM", "weight_dtype": "fp8"}, ["A100", "fp8", "bf16"]),
         ({"gpu": "L4", "model": "Llama-3.1-70B"}, ["does not fit", "GiB", "parallel 8 fits"]),
-        ({"context_tokens": 900_000}, ["does not fit", "900000 tokens", "B200 SXM"]),
-        ({"context_tokens": 9_000_000}, ["does not fit", "tokens of context fit"]),
         ({"model": "{}"}, ["config lacks hidden_size"]),
         ({"model": config(num_hidden_layers=-2)}, ["num_hidden_layers", "-2"]),
         ({"model": config(vocab_size=...)}, ["config lacks vocab_size"]),
@@ -462,10 +490,29 @@ def test_refused_in_one_sentence(changes: dict[str, Any], words: list[str]) -> N
     assert len(message) < 400
 
 
-@pytest.mark.parametrize("field", SERVED_ONLY)
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        (900_000, ["does not fit", "900,000 tokens", "B200 SXM"]),
+        (9_000_000, ["does not fit", "tokens of context fit"]),
+    ],
+)
+def test_a_sequence_that_does_not_fit_is_a_note_not_a_refusal(
+    context: int, words: list[str]
+) -> None:
+    """What activations and reserve take is an estimate; servers were seen to run beyond it."""
+    first = notes(predict(scenario(context_tokens=context)))
+    assert any(all(word in note for word in words) for note in first), first
+
+
+@pytest.mark.parametrize("field", Hardware.alone)
 def test_what_only_the_step_time_model_reads_is_refused_elsewhere(field: str) -> None:
-    values = {"context_tokens": 99, "weight_dtype": "fp8", "kv_dtype": "fp8", "coverage": 0.5}
-    values |= {"draft_tensor_parallel": 2, "engine": "none"}
+    values = {"context_tokens": 99, "weight_dtype": "fp8", "kv_dtype": "fp8"}
+    values |= {"draft_tensor_parallel": 2, "engine": "none", "concurrency": 8, "request_rate": 2}
+    values |= {"prompt_tokens": 99, "prefix_hit": 0.5, "prefix_hit_speculative": 0.5}
+    values |= {"draft_weight_dtype": "fp8", "draft_layers": 2, "draft_vocab": 99}
+    values |= {"drafted_per_step": 2, "tree": "2:2:4", "expert_parallel": 2, "attention_dp": 2}
+    values |= {"chunk_tokens": 512, "arrivals": "one_wave", "decode_only": "yes"}
     with pytest.raises(ScenarioError, match=f"draft_form=ratio does not use {field}"):
         build({"alpha": 0.8, "gamma": 4, "c": 0.1, field: values[field]})
 
@@ -493,9 +540,10 @@ def test_mutilated_configs_never_do_worse_than_a_message() -> None:
 
 
 def test_a_batch_beyond_memory_is_said_first() -> None:
-    notes = predict(scenario(batch=5000)).notes
-    assert notes[0].startswith("Batch 5,000 does not fit: memory holds 333 sequences")
-    assert not any("does not fit" in note for note in predict(scenario(batch=333)).notes)
+    first = notes(predict(scenario(batch=5000)))
+    said = "Batch 5,000 does not fit: memory holds 333 sequences"
+    assert any(note.startswith(said) for note in first[:2])
+    assert not any("does not fit" in note for note in notes(predict(scenario(batch=333))))
 
 
 @pytest.mark.parametrize(
@@ -507,12 +555,12 @@ def test_a_batch_beyond_memory_is_said_first() -> None:
     ],
 )  # fmt: skip
 def test_a_context_beyond_the_model_is_said(changes: dict[str, Any], says: str | None) -> None:
-    said = [note for note in predict(scenario(**changes)).notes if "is made for" in note]
+    said = [note for note in notes(predict(scenario(**changes))) if "is made for" in note]
     assert any(says in note for note in said) if says else not said
 
 
 def test_the_error_of_the_step_times_stands_beside_them() -> None:
-    known, unknown = (" ".join(predict(scenario(gpu=gpu)).notes) for gpu in ("H100 SXM", "L40"))
+    known, unknown = (" ".join(notes(predict(scenario(gpu=gpu)))) for gpu in ("H100 SXM", "L40"))
     assert "mean error of a step 3% with the model held out" in known
     assert "6–11% off independent measurements" in known
     assert "general coefficients" in unknown
@@ -536,7 +584,6 @@ FULL: dict[str, Any] = PAIR | {
 def test_files_and_links_keep_it_all() -> None:
     s = build(FULL)
     assert from_toml(to_toml(s)) == s
-    assert from_csv(to_csv([s])) == [s]
     assert from_link(to_link(s)) == (s, [])
     assert predict(from_link(to_link(s))[0]).speedup == predict(s).speedup
 
@@ -569,7 +616,7 @@ def test_hardware_can_be_taken_up_and_left_from_any_scenario() -> None:
     assert revised(served, {"context_tokens": 4096}).gpu == "H100 SXM"
     left = revised(revised(served, {"context_tokens": 4096, "coverage": 0.5}), {"c": 0.1})
     assert left.draft_form == "ratio"
-    assert (left.context_tokens, left.coverage) == (1024, None)
+    assert (left.context_tokens, left.coverage) == (None, None)
     candidate = evaluate(published_t5())[0].candidate
     assert (
         revised(served, {"alpha": candidate.alpha, "c": candidate.c, "gamma": 7}).c == candidate.c
@@ -578,5 +625,5 @@ def test_hardware_can_be_taken_up_and_left_from_any_scenario() -> None:
 
 def test_c_said_from_hardware_is_the_computed_one() -> None:
     s = scenario(batch=16)
-    assert said_as(s, "draft_form", "ratio") == {"c": round(step_cost_of(s).c, 4)}
-    assert IidAcceptance(0.8) == predict(s).halves.drafted
+    assert said_as(s, "draft_form", "ratio") == {"c": round(resolve(s).speculation.cost.c, 4)}
+    assert IidAcceptance(0.8) == predict(s).speculation.drafted

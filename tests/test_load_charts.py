@@ -13,12 +13,15 @@ from specmath.charts.load import (
     operators_over_batch,
     speedup_over_batch,
 )
+from specmath.load import load_study
 from specmath.scenario import Scenario
-from specmath.scenario.convert import EXAMPLE_PAIR
-from specmath.serving.study import load_study
+from specmath.scenario.endpoint import resolve
+from specmath.scenario.forms import EXAMPLE_PAIR
 
-SCENARIO = Scenario(alpha=0.8, gamma=4, batch=24, context_tokens=2048, **EXAMPLE_PAIR)
-STUDY = load_study(SCENARIO)
+SCENARIO = Scenario(
+    alpha=0.8, gamma=4, batch=24, context_tokens=2048, decode_only="yes", **EXAMPLE_PAIR
+)
+STUDY = load_study(resolve(SCENARIO))
 BATCHES = [str(b) for b in STUDY.batches]
 
 
@@ -29,16 +32,31 @@ def trace(figure: Any, start: str) -> Any:
 
 def test_a_line_a_context_and_the_own_point() -> None:
     figure = speedup_over_batch(STUDY)
-    names = {"Context 1k": 0, "Context 2k (yours)": 1, "Context 8k": 2, "Context 32k": 3}
-    for name, i in names.items():
-        line = trace(figure, name)
-        assert list(line.x) == BATCHES
-        np.testing.assert_array_equal(line.y, STUDY.at_gamma[:, i])
+    names = ("Context 1k", "Context 2k (yours)", "Context 8k", "Context 32k")
     own = trace(figure, "yours")
     assert (own.x[0], own.y[0]) == ("24", STUDY.at_gamma[BATCHES.index("24"), 1])
     assert figure.layout.xaxis.type == "category"
     dashes = {trace(figure, name).line.dash for name in names}
     assert len(dashes) == 4
+
+
+def test_the_range_at_the_own_context_is_shaded() -> None:
+    band = trace(speedup_over_batch(STUDY), "Range (yours)")
+    low, high = (end[:, STUDY.own].tolist() for end in STUDY.ends)
+    assert list(band.x) == [*BATCHES, *reversed(BATCHES)]
+    assert list(band.y) == [*high, *reversed(low)]
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [({"batch": 24}, "yours"), ({"concurrency": 24}, "yours, if held"), ({"request_rate": 1}, "")],
+)
+def test_a_loop_holds_no_batch(load: dict[str, int], name: str) -> None:
+    """The study holds each batch; a closed loop is below it at its own concurrency."""
+    given = SCENARIO.model_copy(update={"batch": 1, "prompt_tokens": 512, **load})
+    figure = speedup_over_batch(load_study(resolve(given)))
+    marks = [t.name for t in figure.data if t.mode == "markers+text"]
+    assert marks == [name] * bool(name)
 
 
 def test_hollow_where_memory_ends() -> None:
@@ -50,14 +68,6 @@ def test_hollow_where_memory_ends() -> None:
     text = gamma_heat(STUDY).data[0].text
     for j, row in enumerate(text):
         assert [cell.startswith("(") for cell in row] == [not f for f in STUDY.fits[:, j]]
-
-
-def test_the_heat_map_is_the_best_gamma() -> None:
-    (heat,) = gamma_heat(STUDY).data
-    np.testing.assert_array_equal(heat.z, STUDY.recommended_gamma.T)
-    assert list(heat.y) == ["1k", "2k", "8k", "32k"]
-    shown = [[int(cell.strip("()")) for cell in row] for row in heat.text]
-    np.testing.assert_array_equal(shown, STUDY.recommended_gamma.T)
 
 
 def test_stacks_add_up_to_the_two_steps() -> None:
@@ -84,7 +94,7 @@ def test_no_bar_for_what_is_not_paid() -> None:
     two = {
         t.name
         for t in operators_over_batch(
-            load_study(SCENARIO.model_copy(update={"tensor_parallel": 2}))
+            load_study(resolve(SCENARIO.model_copy(update={"tensor_parallel": 2})))
         ).data
     }
     assert two - one == {"All-reduce"}
@@ -107,5 +117,5 @@ def test_cost_lines() -> None:
 )
 def test_axes_have_titles(make: Any) -> None:
     figure = make(STUDY)
-    assert figure.layout.xaxis.title.text == "Batch: sequences decoded together"
+    assert figure.layout.xaxis.title.text == "Batch that is held: sequences decoded together"
     assert figure.layout.yaxis.title.text

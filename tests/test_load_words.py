@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specmath.load import LoadStudy, load_study
+from specmath.predict import predict
 from specmath.scenario import Scenario
-from specmath.scenario.convert import EXAMPLE_PAIR
-from specmath.serving.study import LoadStudy, load_study
-from specmath.serving.words import (
+from specmath.scenario.endpoint import resolve
+from specmath.scenario.forms import EXAMPLE_PAIR
+from specmath.serving.memory import DraftTax
+from specmath.words.load import (
     PARTS,
     cheapest_sentence,
     context_sentence,
+    held_sentence,
     load_sentence,
     memory_sentence,
     roof_sentence,
@@ -27,7 +31,8 @@ def scenario(**changes: Any) -> Scenario:
 
 
 def study(**changes: Any) -> LoadStudy:
-    return load_study(scenario(**changes))
+    """Decode-only: what a step does, without other requests' prompts."""
+    return load_study(resolve(scenario(decode_only="yes", **changes)))
 
 
 def with_speedups(values: list[float]) -> LoadStudy:
@@ -71,28 +76,48 @@ def test_the_cliff_names_best_gamma_and_memory() -> None:
     best = found.recommended_gamma[:, found.own]
     # Memory holds 333, so batch 512 says nothing.
     assert f"The recommended γ goes from {best[0]} to {best[-2]}." in said
-    assert " at batch 333: " in said
+    assert re.search(r" at batch 333[.:] ", said)
     assert "512" not in said
     assert "Memory holds batches up to 333 with the draft." in said
     assert "Memory" not in load_sentence(study(gpu="B200 SXM"))
 
 
-def test_the_roof_is_where_the_bars_cross() -> None:
-    found = study()
-    parts = {name: each[:-1] for name, each in found.speculative_operators.items()}
-    said = roof_sentence(found)
-    first = found.batches[np.flatnonzero(parts["arithmetic"] > parts["weights"])[0]]
-    cached = found.batches[np.flatnonzero(parts["kv"] > parts["weights"])[0]]
-    assert f"from batch {first:,}." in said
-    assert f"The KV cache does from batch {cached}." in said
-    largest = max(parts, key=lambda name: parts[name][-1])
-    assert said.endswith(f"At batch 333 the largest part is {PARTS[largest]}.")
-    assert PARTS.keys() == parts.keys()
-    # With one drafted token and hardly any context, the same rule.
-    one = study(gamma=1, context_tokens=64)
-    over = one.speculative_operators["arithmetic"] > one.speculative_operators["weights"]
-    assert one.fits[:, one.own].all()
-    assert ("at every batch that fits" in roof_sentence(one)) == (not over.any())
+def with_operators(base: LoadStudy, **microseconds: float) -> LoadStudy:
+    """The study with operators of a speculative step by hand: weights take 4 ms and host work 1 ms
+    at every batch, the others that many µs a sequence."""
+    operators = {name: np.zeros(len(base.batches)) for name in PARTS}
+    operators["weights"] += 4e-3
+    operators["host"] += 1e-3
+    for name, each in microseconds.items():
+        operators[name] = each * 1e-6 * base.batches
+    return replace(base, speculative_operators=operators)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "microseconds", "says"),
+    [
+        # 64 × 50 = 3.2 ms and 128 × 50 = 6.4; the cache 2.56 ms at 256 and 5.12 at 512.
+        ("B200 SXM", {"arithmetic": 50, "kv": 10},
+         "What arithmetic adds outweighs the reading of weights from batch 128. The KV cache does "
+         "from batch 512. At batch 512 the largest part is arithmetic."),
+        # 4 ms at 512 equals the weights, and equal is not more; drafting is 10.24 ms there.
+        ("B200 SXM", {"arithmetic": 7.8125, "drafting": 20},
+         "Reading weights outweighs what arithmetic adds at every batch that fits. At batch 512 "
+         "the largest part is drafting."),
+        # 4.1 ms at 512, which the memory of this one does not hold; 2.66 ms at the 333 it does.
+        ("H100 SXM", {"arithmetic": 8},
+         "Reading weights outweighs what arithmetic adds at every batch that fits. At batch 333 "
+         "the largest part is reading weights."),
+    ],
+)  # fmt: skip
+def test_the_roof_is_where_the_bars_cross(
+    gpu: str, microseconds: dict[str, float], says: str
+) -> None:
+    assert roof_sentence(with_operators(study(gpu=gpu), **microseconds)) == says
+
+
+def test_every_operator_of_a_study_has_a_name_in_words() -> None:
+    assert PARTS.keys() == study().speculative_operators.keys()
 
 
 def test_long_context_helps_where_the_draft_keeps_little_cache() -> None:
@@ -109,24 +134,27 @@ def test_long_context_helps_where_the_draft_keeps_little_cache() -> None:
 
 
 def test_memory_in_numbers() -> None:
-    found = study()
-    tax = found.tax
-    assert tax
-    said = memory_sentence(found)
-    assert f"a batch of {tax.plain_batch:,}, speculation {tax.speculative_batch:,}" in said
-    assert f"costs {tax.sequences} sequences" in said
-    assert "more tokens a second" in said
-    assert tax.throughput_ratio > 1
-    moe = study(model="Qwen3-30B-A3B", draft="Qwen3-0.6B", alpha=0.7)
-    assert moe.tax
-    assert moe.tax.throughput_ratio < 1
-    assert "fewer tokens a second" in memory_sentence(moe)
+    """106 of 439 sequences no longer fit; 16,000 ÷ 12,800 is 25% more, 9,600 ÷ 12,800 25% fewer."""
+    base = study()
+    for speculative, says in ((16_000, "25% more"), (9_600, "25% fewer")):
+        said = memory_sentence(replace(base, tax=DraftTax(439, 333, 12_800, speculative)))
+        assert "a batch of 439, speculation 333: the draft costs 106 sequences." in said
+        assert f"gives {says} tokens a second ({speculative:,} against 12,800)." in said
+
+
+def test_what_the_draft_takes_of_the_memory_can_cost_more_than_it_gains() -> None:
+    """Without an engine's host, whose cost of each sequence takes the gain at so large a batch."""
+    bare, pair = {"engine": "none"}, {"model": "Qwen3-30B-A3B", "draft": "Qwen3-0.6B", "alpha": 0.7}
+    dense, mixture = study(**bare).tax, study(**bare, **pair).tax
+    assert dense
+    assert mixture
+    assert dense.throughput_ratio > 1 > mixture.throughput_ratio
 
 
 def test_cheapest_and_fastest_within_memory() -> None:
     """By brute force over the batches that fit."""
     s = scenario()
-    found = load_study(s)
+    found = load_study(resolve(s))
     usd = found.usd_per_million(s, found.recommended_gamma[:, found.own])
     said = cheapest_sentence(found, usd)
     rows = [i for i, b in enumerate(found.batches) if b <= 333]
@@ -155,9 +183,9 @@ def test_load_is_judged_within_the_memory() -> None:
 
 
 def test_the_end_of_the_memory_is_part_of_the_judgement() -> None:
-    """70B with a 1B at 8k, α=0.5: γ=4 pays at batch 32 and no longer at the 40 that fit."""
+    """70B with a 1B at 8k, α=0.52: γ=4 pays at batch 32 and no longer at the 40 that fit."""
     found = study(
-        alpha=0.5, model="Llama-3.1-70B", tensor_parallel=4, context_tokens=8192, batch=16
+        alpha=0.52, model="Llama-3.1-70B", tensor_parallel=4, context_tokens=8192, batch=16
     )
     assert found.tax
     assert found.tax.speculative_batch == 40
@@ -178,3 +206,28 @@ def test_where_the_gamma_in_use_never_pays_the_one_that_does_is_named() -> None:
     assert f"{speeds[row, gamma]:.2f}× faster at batch {found.batches[row]}." in said
     nothing = load_sentence(with_speedups(10 * [0.9]))
     assert nothing.endswith("does not pay at any batch. No other γ does.")
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ({"batch": 32}, "Prompts may be from nothing to all of the context: half of it is drawn."),
+        ({"batch": 32, "prompt_tokens": 896}, "Prompts are 88% of each context, as yours."),
+        ({"concurrency": 32, "decode_only": "yes"}, "Prompts are read by other workers."),
+    ],
+)
+def test_which_prompts_a_held_batch_reads(load: dict[str, Any], words: str) -> None:
+    told = held_sentence(predict(scenario(**load)))
+    assert words in told
+    assert ("Your loop holds" in told) == ("concurrency" in load)
+
+
+def test_how_many_a_closed_loop_holds() -> None:
+    """Fewer than are in flight: some have their prompt read."""
+    p = predict(scenario(concurrency=32, prompt_tokens=4000, output_tokens=100))
+    found = re.search(
+        r"holds ([\d.]+) in the mean without speculation and ([\d.]+) with", held_sentence(p)
+    )
+    assert found
+    plain, ours = map(float, found.groups())
+    assert 1 < ours < plain < 32

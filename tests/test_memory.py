@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,9 @@ from specmath import hardware, models
 from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
 from specmath.drafters import Eagle, LayerSkip, NGram, SeparateModel
-from specmath.serving import ServedStepCost
+from specmath.serving import ServedPair
 from specmath.serving.memory import Memory, draft_tax
+from specmath.steptime import Placement
 
 LLAMA_1B, LLAMA_8B, LLAMA_70B = (
     models.find(name) for name in ("Llama-3.2-1B", "Llama-3.1-8B", "Llama-3.1-70B")
@@ -19,15 +21,20 @@ LLAMA_1B, LLAMA_8B, LLAMA_70B = (
 DEEPSEEK = models.find("DeepSeek-V3")
 H100 = "H100 SXM"
 DRAFT = SeparateModel(LLAMA_1B)
-PLAIN = Memory(LLAMA_8B, H100)
+PLAIN = Memory(Placement(LLAMA_8B, H100))
 BOTH = replace(PLAIN, drafter=DRAFT)
+
+
+def at(memory: Memory = PLAIN, **changes: Any) -> Memory:
+    """The same placed otherwise."""
+    return replace(memory, place=replace(memory.place, **changes))
 
 
 def test_cache_by_hand() -> None:
     """8B: 32 layers x 2 x 8 heads x 128 x 2 bytes a token = 128 KiB; 1B: 16 x 2 x 8 x 64 x 2."""
     assert PLAIN.kv_bytes(1024) == 1024 * 32 * 2 * 8 * 128 * 2
     assert BOTH.kv_bytes(1024) == 1024 * (32 * 2 * 8 * 128 * 2 + 16 * 2 * 8 * 64 * 2)
-    assert replace(PLAIN, kv_dtype="fp8").kv_bytes(1024) == PLAIN.kv_bytes(1024) / 2
+    assert at(kv_dtype="fp8").kv_bytes(1024) == PLAIN.kv_bytes(1024) / 2
     # Whole blocks: 1025 tokens take 65 of 16.
     assert PLAIN.kv_bytes(1025) == PLAIN.kv_bytes(1040)
     assert replace(PLAIN, block_tokens=1).kv_bytes(1025) == PLAIN.kv_bytes(1024) * 1025 / 1024
@@ -35,17 +42,15 @@ def test_cache_by_hand() -> None:
 
 def test_cache_over_gpus() -> None:
     """8 KV heads split over 4 GPUs and stay whole beyond 8; MLA's latent is on every GPU."""
-    one, four, sixteen = (
-        replace(PLAIN, target=LLAMA_70B, tensor_parallel=n).kv_bytes(160) for n in (1, 4, 16)
-    )
+    one, four, sixteen = (at(model=LLAMA_70B, tensor_parallel=n).kv_bytes(160) for n in (1, 4, 16))
     assert four == one / 4
     assert sixteen == one / 8
-    mla = [Memory(DEEPSEEK, "H200 SXM", tensor_parallel=n).kv_bytes(160) for n in (8, 16)]
+    mla = [Memory(Placement(DEEPSEEK, "H200 SXM", n)).kv_bytes(160) for n in (8, 16)]
     assert mla[0] == mla[1] == 160 * 61 * (512 + 64) * 2
 
 
 def test_a_draft_on_one_gpu_fills_that_gpu() -> None:
-    wide = Memory(LLAMA_70B, H100, DRAFT, tensor_parallel=4)
+    wide = Memory(Placement(LLAMA_70B, H100, 4), DRAFT)
     assert wide.weights == LLAMA_70B.weight_bytes("bf16") / 4
     assert wide.draft_weights == LLAMA_1B.weight_bytes()
     assert replace(wide, drafter=Eagle()).draft_weights == pytest.approx(2 * 0.99e9 / 4, rel=0.01)
@@ -54,16 +59,14 @@ def test_a_draft_on_one_gpu_fills_that_gpu() -> None:
         assert replace(wide, drafter=free).kv_bytes(99) == replace(wide, drafter=None).kv_bytes(99)
 
 
-@pytest.mark.parametrize("memory", [PLAIN, BOTH, replace(BOTH, tensor_parallel=2)])
-def test_the_parts_add_up_and_the_largest_batch_is_the_largest(memory: Memory) -> None:
+@pytest.mark.parametrize("memory", [PLAIN, BOTH, at(BOTH, tensor_parallel=2)])
+def test_the_largest_batch_is_the_largest(memory: Memory) -> None:
     gamma = 4 if memory.drafter else 0
     batch = memory.largest_batch(2000, gamma)
-    parts = memory.use(batch, 2000, gamma)
-    assert sum(parts.values()) == pytest.approx(hardware.find(H100).memory)
-    assert parts["free"] >= 0
-    assert min(parts.values()) >= 0
-    assert parts["reserve"] == pytest.approx(0.1 * hardware.find(H100).memory)
-    assert memory.use(batch + 1, 2000, gamma)["free"] < 0
+    held = memory.weights + memory.draft_weights + memory.activations
+    one = memory.sequence_bytes(2000, gamma)
+    assert memory.usable == pytest.approx(0.9 * hardware.find(H100).memory)
+    assert held + batch * one <= memory.usable < held + (batch + 1) * one
 
 
 def test_batch_falls_with_context_and_with_gamma() -> None:
@@ -88,12 +91,12 @@ def test_llama_8b_on_an_h100_holds_what_vllm_reports() -> None:
     That is 132 KiB a token, the 8B's 128 and the head's 4, as here; the H100's memory that remains
     differs with its other settings, so the tokens are compared for the same bytes.
     """
-    memory = Memory(LLAMA_8B, H100, Eagle())
+    memory = Memory(Placement(LLAMA_8B, H100), Eagle())
     assert 51.63 * 2**30 / (memory.kv_bytes(16) / 16) == pytest.approx(410_128, rel=1e-3)
 
 
 def test_the_tax_of_a_draft() -> None:
-    served = ServedStepCost(LLAMA_8B, DRAFT, H100, 1, 4096)
+    served = ServedPair(Placement(LLAMA_8B, H100), DRAFT, 1, 4096)
     tax = draft_tax(served, IidAcceptance(0.8), 4)
     assert tax.plain_batch == PLAIN.largest_batch(4096)
     assert tax.speculative_batch == BOTH.largest_batch(4096, 4)
@@ -114,25 +117,27 @@ def test_the_tax_of_a_draft() -> None:
 
 def test_a_model_that_does_not_fit_says_what_would() -> None:
     with pytest.raises(InputError) as refused:
-        Memory(LLAMA_70B, H100).largest_batch(1024)
+        Memory(Placement(LLAMA_70B, H100)).largest_batch(1024)
     message = str(refused.value)
     assert "does not fit on 1 x H100 SXM" in message
     # 141.1 GB of weights and 1 GB of activations against 0.9 x 85.5 GB.
-    assert "61.3 GiB a GPU more than the 71.7 GiB usable" in message
+    assert "61.3 GiB a GPU beyond the 71.7 GiB usable" in message
     assert "tensor_parallel 2 fits" in message
     assert "1 x B200 SXM" in message
-    assert Memory(LLAMA_70B, H100, tensor_parallel=2).largest_batch(1024) > 0
-    assert Memory(LLAMA_70B, "B200 SXM").largest_batch(1024) > 0
+    assert Memory(Placement(LLAMA_70B, H100, 2)).largest_batch(1024) > 0
+    assert Memory(Placement(LLAMA_70B, "B200 SXM")).largest_batch(1024) > 0
 
 
 def test_a_sequence_that_does_not_fit_says_what_would() -> None:
+    tight = Memory(Placement(LLAMA_8B, "L4"))
+    assert tight.largest_batch(120_000) == 0
     with pytest.raises(InputError) as refused:
-        Memory(LLAMA_8B, "L4").largest_batch(120_000)
-    assert "one sequence of 120000 tokens" in str(refused.value)
+        tight.require_a_sequence(120_000)
+    assert "one sequence of 120,000 tokens" in str(refused.value)
     assert "tensor_parallel 2 fits" in str(refused.value)
-    assert Memory(LLAMA_8B, "L4", tensor_parallel=2).largest_batch(120_000) >= 1
+    assert Memory(Placement(LLAMA_8B, "L4", 2)).largest_batch(120_000) >= 1
     with pytest.raises(InputError, match=r"Llama-3\.1-8B with Llama-3\.1-8B does not fit"):
-        Memory(LLAMA_8B, "L4", SeparateModel(LLAMA_8B)).free  # noqa: B018
+        Memory(Placement(LLAMA_8B, "L4"), SeparateModel(LLAMA_8B)).largest_batch(1)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +147,11 @@ def test_a_sequence_that_does_not_fit_says_what_would() -> None:
         ({"utilisation": 1.1}, "utilisation"),
         ({"prefill_tokens": 0}, "prefill_tokens"),
         ({"block_tokens": 0}, "block_tokens"),
-        ({"tensor_parallel": 3}, "tensor_parallel"),
-        ({"gpu": "H1000"}, "gpu"),
+        ({"place": Placement(LLAMA_8B, H100, 3)}, "tensor_parallel"),
+        ({"place": Placement(LLAMA_8B, "H1000")}, "gpu"),
     ],
 )
-def test_bad_fields(changes: dict[str, float], name: str) -> None:
+def test_bad_fields(changes: dict[str, Any], name: str) -> None:
     with pytest.raises(InputError, match=name):
         replace(PLAIN, **changes)
 
@@ -156,7 +161,5 @@ def test_bad_arguments() -> None:
         PLAIN.largest_batch(0)
     with pytest.raises(InputError, match="gamma must be a whole number >= 0 and <= 0, got 2"):
         PLAIN.largest_batch(100, 2)
-    with pytest.raises(InputError, match="batch"):
-        PLAIN.use(0, 100)
     with pytest.raises(InputError, match="gamma"):
-        draft_tax(ServedStepCost(LLAMA_8B, DRAFT, H100, 1, 99), IidAcceptance(0.8), 0)
+        draft_tax(ServedPair(Placement(LLAMA_8B, H100), DRAFT, 1, 99), IidAcceptance(0.8), 0)

@@ -69,7 +69,7 @@ def test_sliding_window_rules():
         ({"quant_method": "fp8"}, "fp8", 1.0),
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4", (4 + 20 / 128) / 8),
         ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "int8", 1.0),
-        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "fp4", 4.5 / 8),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4", 4.5 / 8),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 1.0),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4", 4.5 / 8),
         (
@@ -118,7 +118,11 @@ def test_quantisation_lists_of_what_stays(skipped, left):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_shared_config_reads(path):
+def test_every_shared_config_reads_or_says_why_not(path):
+    if path.stem == "deepseek-ai--DeepSeek-V4-Flash":
+        with pytest.raises(InputError, match="cannot model: compressed sparse attention"):
+            models.load(path)
+        return
     model = models.load(path)
     assert model.name == path.stem
     assert model.parameters > 1e8
@@ -166,6 +170,11 @@ def test_missing_fields_are_all_named():
         (LLAMA, {"torch_dtype": "int7"}, "torch_dtype must be one of .* got 'int7'"),
         (LLAMA, {"layer_types": ["full_attention"]}, "layer_types must have .* = 32 .* got 1"),
         (LLAMA, {"layer_types": "full"}, "layer_types must be a list, got 'full'"),
+        (LLAMA, {"layer_types": [["x"]]}, "layer_types.0 must be text"),
+        (LLAMA, {"hidden_size": 10**400}, "hidden_size must be a whole number, got 1000"),
+        (LLAMA, {"model_type": ["llama"]}, "model_type must be text"),
+        (LLAMA, {"moe_layer_freq": {"a": 1}}, "moe_layer_freq"),
+        (MIXTRAL, {"moe_layers": ["0"]}, "moe_layers.0 must be a whole number, got '0'"),
         (LLAMA, {"layer_types": ["sliding_attention"] * 32}, "config lacks sliding_window"),
         (LLAMA, {"full_attention_interval": 4}, "config lacks linear_num_key_heads"),
         (MIXTRAL, {"num_experts_per_tok": 9}, "num_experts_per_tok must be <= .* = 8, got 9"),
@@ -179,6 +188,16 @@ def test_missing_fields_are_all_named():
             DEEPSEEK,
             {"quantization_config": {"quant_method": "awq", "group_size": 0}},
             "quantization_config.group_size must be .* got 0",
+        ),
+        (
+            LLAMA,
+            {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": [1]}},
+            "quantization_config.config_groups must be a JSON object",
+        ),
+        (
+            LLAMA,
+            {"quantization_config": {"quant_method": "awq", "bits": [4]}},
+            "quantization_config.bits must be a whole number",
         ),
     ],
 )
@@ -205,6 +224,22 @@ def test_bad_fields(base, fields, message):
         ({"block_configs": [{}]}, "layers of different sizes"),
         ({"word_embed_proj_dim": 512}, "embeddings narrower"),
         ({"draft_vocab_size": 32000}, "a drafter, not a model"),
+        ({"sparse_attention_config": {"a": 1}}, "block-sparse attention"),
+        ({"attention_other_setting": {"a": 1}}, "windowed layers with heads of their own"),
+        (
+            {
+                "indexer_types": ["x"] * 61,
+                "index_topk": 1,
+                "index_n_heads": 1,
+                "index_head_dim": 1,
+                "kv_lora_rank": 1,
+                "qk_nope_head_dim": 1,
+                "qk_rope_head_dim": 1,
+                "v_head_dim": 1,
+                "num_hidden_layers": 61,
+            },
+            "an index of type 'x'",
+        ),
         ({"quantization_config": {"quant_method": "hqq"}}, "weights quantised by hqq"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "3-bit integer weights"),
     ],
@@ -215,12 +250,66 @@ def test_what_cannot_be_modelled_is_refused_by_name(fields, reason):
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"index_topk_freq": 4}, {"index_topk_pattern": "FFSF"}, {"indexer_types": ["shared"]}],
+    ("fields", "own"),
+    [
+        ({"index_topk_freq": 4}, 21), ({"index_topk_pattern": "FFS" * 26}, 52),
+        ({"index_topk_freq": 4, "index_skip_topk_offset": 3}, 21),
+        ({"indexer_types": ["full", "shared"] * 39}, 39), ({}, 78),
+    ],
+)  # fmt: skip
+def test_ways_to_say_which_layers_share_an_index(fields, own):
+    model = models.from_config(config("zai-org--GLM-5") | fields)
+    assert sum(g.count for g in model.layers if g.attention.index_heads) == own
+    assert all(g.attention.index_topk == 2048 for g in model.layers)
+
+
+SCHEME = {"num_bits": 8, "type": "float"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "dtype"),
+    [
+        ({"quant_method": "fp8", "kv_cache_scheme": SCHEME}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": None}, "bf16"),
+        ({"quant_method": "fp8", "kv_cache_scheme": None}, "bf16"),
+    ],
 )
-def test_shared_sparse_index_is_refused(fields):
-    with pytest.raises(InputError, match="layers that share one sparse-attention index"):
-        models.from_config(config("zai-org--GLM-5") | fields)
+def test_the_cache_that_a_checkpoint_declares(stated, dtype):
+    assert models.from_config(LLAMA | {"quantization_config": stated}).kv_dtype == dtype
+    assert models.load(FOLDER / "nvidia--Gemma-4-31B-IT-NVFP4.json").kv_dtype == "fp8"
+
+
+def test_a_checkpoint_of_several_formats_has_the_mean_of_its_parts():
+    stated = {
+        "quant_method": "modelopt",
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {
+            f"model.layers.{i}.{module}": {"quant_algo": algorithm}
+            for i in range(32)
+            for module, algorithm in (
+                ("self_attn.q_proj", "FP8"), ("self_attn.o_proj", "FP8"),
+                ("mlp.up_proj", "W4A16_NVFP4"),
+            )
+        },
+    }  # fmt: skip
+    model = models.from_config(LLAMA | {"quantization_config": stated})
+    sizes = model.part_parameters()
+    held = sizes["attention"] + sizes["mlp"] * 4.5 / 8
+    rest = model.parameters - sizes["attention"] - sizes["mlp"]
+    assert model.weight_dtype == "nvfp4"
+    assert model.weight_bytes() == pytest.approx(held + 2 * rest)
+
+
+def test_what_lies_beside_the_config_is_read(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    beside = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    model = models.load(tmp_path)
+    assert (model.weight_dtype, model.kv_dtype) == ("fp8", "fp8")
+    (tmp_path / "hf_quant_config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="hf_quant_config"):
+        models.load(tmp_path)
 
 
 def test_unknown_family_is_read_and_says_so():

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.command_line import invoked
+from helpers.drifting import vllm_log
 from streamlit.testing.v1 import AppTest
-from test_cli_logs import run, vllm_log
 
-from specmath.scenario import EXAMPLE
-from specmath.scenario.files import to_toml
+from specmath.logs import read
+from specmath.tables.logs import reading_table
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = sorted((ROOT / "tests" / "data" / "log_samples").rglob("*.*"))
@@ -20,7 +21,7 @@ UNKNOWN = {"acceptance_form": "range", "draft_form": "range", "gamma": "4"}
 
 
 def opened(link: dict[str, str]) -> AppTest:
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=300)
     for name, value in link.items():
         app.query_params[name] = value
     app.run()
@@ -28,7 +29,15 @@ def opened(link: dict[str, str]) -> AppTest:
     return app.run()
 
 
-@pytest.mark.parametrize("link", [{}, HARDWARE, UNKNOWN], ids=["example", "hardware", "unknown"])
+@pytest.mark.parametrize(
+    "link",
+    [
+        {},
+        pytest.param(HARDWARE, marks=pytest.mark.slow),
+        pytest.param(UNKNOWN, marks=pytest.mark.slow),
+    ],
+    ids=["example", "hardware", "unknown"],
+)
 def test_every_sample_pasted(link: dict[str, str]) -> None:
     app = opened(link)
     for path in SAMPLES:
@@ -47,7 +56,7 @@ def test_used_in_the_calculator() -> None:
     assert taken.rates == pytest.approx(
         (0.8131428571428572, 0.5722857142857143, 0.3537142857142857)
     )
-    assert (taken.gamma, taken.acceptance_source, taken.target_ms) == (3, "my_traffic", 40)
+    assert (taken.gamma, taken.acceptance_source, taken.target_ms) == (3, "my_traffic", None)
     assert any("Taken into the scenario" in box.value for box in app.success)
 
 
@@ -66,8 +75,25 @@ def test_a_plain_run_before_and_costs_that_nobody_gave() -> None:
     assert "draft cost unknown" in page
     assert "still the example's, so it is not used here" in page
     # The way into the calculator says what it cannot hold.
-    assert "Only 78% of the steps had a draft" in page
     assert "The log tells of γ=4 only" in page
+
+
+def test_what_was_read_is_one_table_on_the_page_and_in_the_terminal() -> None:
+    path = ROOT / "tests/data/log_samples/vllm_bench_serve_result.json"
+    (reading,) = read(path)
+    app = opened({})
+    app.text_area(key="log_text").set_value(path.read_text("utf-8")).run()
+    page, printed = shown(app), invoked("logs", str(path)).stdout
+    shown_table = reading_table(reading)
+    assert shown_table is not None
+    rows = shown_table.rows()
+    assert [row["value"] for row in rows[:3]] == [
+        reading.steps, reading.drafted, reading.accepted
+    ]  # fmt: skip
+    for row in rows:
+        assert f"| {row['what']} | " in page
+        assert str(row["what"]) in printed
+    assert "mean_tpot_ms" in printed
 
 
 def test_markup_in_a_log_stays_text() -> None:
@@ -82,7 +108,7 @@ def shown(app: AppTest) -> str:
     """Everything the page says, without the escapes of markdown."""
     kinds = (app.error, app.success, app.warning, app.markdown, app.caption, app.code)
     text = "\n".join(box.value for kind in kinds for box in kind)
-    return re.sub(r"\\(.)", r"\1", text)
+    return re.sub(r"\\(.)", r"\1", text.replace("\u00a0", " "))
 
 
 def dumps() -> tuple[str, str]:
@@ -111,9 +137,8 @@ def test_drift_says_what_the_command_line_says(
         (tmp_path / key).write_text(text, "utf-8")
     app.run()
     assert [box.value for box in app.exception] == []
-    (tmp_path / "scenario.toml").write_text(to_toml(EXAMPLE), "utf-8")
     files = [str(tmp_path / name) for name in ("drift_baseline", "drift_current")]
-    printed = run("logs", "drift", *files, "--scenario", str(tmp_path / "scenario.toml")).stdout
+    printed = invoked("logs", "drift", *files).stdout  # no cost of the example in either
     lines = [line.strip().removeprefix("- ") for line in printed.splitlines() if line.strip()]
     page = shown(app)
     assert says in page

@@ -6,21 +6,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.random_scenarios import scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import scenarios
 
 from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
-from specmath.guidance import checklist, planning_ranges, rules
-from specmath.halves import Halves, acceptance_of, ends
-from specmath.predict import near_best, predict
+from specmath.estimate import Estimate
+from specmath.numbers import interval, ms
+from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
+from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import revised
-from specmath.sentences import cost_sentence
+from specmath.scenario.forms import EXAMPLE_PAIR
+from specmath.speculation import Speculation, near_best
 from specmath.stepcost import LinearStepCost
-from specmath.verdict import verdict
-from specmath.views import TABLES
+from specmath.steptime.prefill import prefill_seconds
+from specmath.tables import TABLES, numbers_table
+from specmath.words.answers import cost_sentence
+from specmath.words.guidance import checklist, planning_ranges, rules
+from specmath.words.notes import assumed, basis_words, notes
+from specmath.words.verdict import verdict
 
 
 def at(alpha: float, gamma: int, c: float = 0.0, **more: Any) -> Scenario:
@@ -40,8 +46,43 @@ def test_the_example_by_hand() -> None:
     assert p.tpot.value == pytest.approx(0.018)
     assert p.usd is not None
     assert p.usd.value == pytest.approx(2.5 / 3600 * 0.018 * 1e6)
+    assert (p.speedup.low, p.speedup.high) == pytest.approx((4 / (1.8 + 0.51), 160 / 72))
+    assert "verification and overhead" in basis_words(p.speedup.basis)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"c": 0.2, "overhead": 0.1},
+        {"c": 0.2, "sigma": 0.1},
+        {"c": 0.2, "sigma": -0.01},
+        {"c": 0.2, "verify_costs": (1.0, 1.0, 1.0, 1.0)},
+        {"target_ms": 40.0, "draft_ms": 8.0, "run_gamma": 4, "run_ms": 20.0},
+    ],
+)
+def test_what_a_step_costs_besides_drafting_is_closed_by_any_word_on_it(
+    said: dict[str, Any],
+) -> None:
+    p = predict(Scenario(alpha=0.8, gamma=4, **said))
     assert p.speedup.low is None
-    assert p.speedup.basis == "no error bar yet"
+    assert basis_words(p.speedup.basis) == "no error bar yet"
+    assert not any("open" in word for word in assumed(p))
+
+
+def test_what_a_step_costs_besides_drafting_is_open_upwards_where_nobody_said() -> None:
+    """τ(0.5, γ=1) = 1.5 over 1.2 to 1.71; γ=0 is plain decoding, exactly."""
+    p = predict(Scenario(alpha=0.5, c=0.2))
+    assert p.decision.action == "measure"
+    assert p.curve.low is not None
+    assert p.curve.high is not None
+    assert (p.curve.low[0], p.curve.high[0]) == (1, 1)
+    assert (p.curve.low[1], p.curve.high[1]) == pytest.approx((1.5 / 1.71, 1.5 / 1.2))
+    assert assumed(p)[0] == "Verification and overhead 0 to 0.51 plain steps a step, open"
+    assert not any(word.startswith(("Overhead", "Verification slope")) for word in assumed(p))
+    said = verdict(p)
+    assert "verification and overhead, which you did not give, from 0 to 0.51" in said.reason
+    assert "What decides is what a step costs besides drafting" in said.flips
+    assert "Time one speculative step beside a plain one" in said.flips
 
 
 def test_half_a_token_accepted_by_hand() -> None:
@@ -82,8 +123,8 @@ def test_compute_bound_latency_worsens_with_the_cost(alpha: float, percent: floa
     assert p.tpot_plain is not None
     assert p.usd is not None
     assert p.usd_plain is not None
-    assert 100 * (p.tpot.value / p.tpot_plain - 1) == pytest.approx(percent, abs=0.5)
-    assert 100 * (p.usd.value / p.usd_plain - 1) == pytest.approx(percent, abs=0.5)
+    assert 100 * (p.tpot.value / p.tpot_plain.value - 1) == pytest.approx(percent, abs=0.5)
+    assert 100 * (p.usd.value / p.usd_plain.value - 1) == pytest.approx(percent, abs=0.5)
     assert p.best_gamma == 0, "compute-bound, every γ ≥ 1 costs more"
 
 
@@ -163,13 +204,13 @@ def test_every_case_within_the_unknown_lies_in_the_interval(
     p = predict(scenario)
     low, high = p.speedup.low, p.speedup.high
     if low is None or high is None:
-        assert len(ends(scenario)) == 1
+        assert len(resolve(scenario).corners) == 1
         return
     assert low <= p.speedup.value * (1 + 1e-12)
     assert p.speedup.value <= high * (1 + 1e-12)
-    corner = p.halves.cost
+    corner = p.speculation.cost
     for _ in range(5):
-        acceptance = p.halves.acceptance
+        acceptance = p.speculation.acceptance
         if scenario.alpha_low is not None and scenario.alpha_high is not None:
             acceptance = IidAcceptance(random.uniform(scenario.alpha_low, scenario.alpha_high))
         c = corner.c
@@ -178,7 +219,7 @@ def test_every_case_within_the_unknown_lies_in_the_interval(
         c_hat = random.uniform(0, c) if scenario.c_hat is None else scenario.c_hat
         sigma = random.random() if scenario.sigma is None else scenario.sigma
         gamma, steps = scenario.gamma, LinearStepCost(c, c_hat, sigma, scenario.overhead)
-        inside = float(Halves(acceptance, steps).speedup(np.array(gamma)))
+        inside = float(Speculation(acceptance, steps).speedup(np.array(gamma)))
         if scenario.verify_form == "curve" and gamma:
             step = scenario.verify_costs[gamma - 1] + gamma * c + scenario.overhead
             inside = float(acceptance.tokens_per_step(gamma)) / step
@@ -199,7 +240,7 @@ def test_optimum_and_crossover_by_brute_force(said: dict[str, Any], sigma: float
     """One γ after another, in plain Python."""
     c, c_hat, h = 0.03, 0.01, 0.2
     p = predict(Scenario(gamma=3, c=c, c_hat=c_hat, sigma=sigma, overhead=h, **said))
-    model, best, best_gamma, crossing = acceptance_of(p.scenario), 1.0, 0, 0
+    model, best, best_gamma, crossing = p.speculation.acceptance, 1.0, 0, 0
     for gamma in range(1, 400):
         tokens = float(np.sum(model.survival(gamma)))
         step = 1 + sigma * gamma + gamma * ((1 - sigma) * c + sigma * c_hat) + h
@@ -229,8 +270,9 @@ def test_a_measured_curve_of_verification_by_brute_force() -> None:
     assert p.recommended_gamma == next(
         g for g, x in enumerate(speedups) if x >= 4.161 / 2.55 / 1.02
     )
-    assert any("no larger γ is considered" in note for note in p.notes)
-    assert "σ" not in " ".join(p.assumed)
+    assert p.gamma == 3
+    assert any("no larger γ is considered" in note for note in notes(p))
+    assert "σ" not in " ".join(assumed(p))
     # The line through v(1) sees no dip: it would rank γ=1 and 2 above 3.
     line = predict(revised(s, {"sigma": 0.6}))
     assert line.scenario.verify_form == "slope"
@@ -251,7 +293,7 @@ def test_a_preset_says_that_it_is_planned_and_times_are_not_costs() -> None:
     p = predict(Scenario(workload="creative", gamma=4, c=0.1))
     assert "planning value" in verdict(p).sentence()
     p = predict(at(0.8, 3, 0.1, verify_costs=(20.0, 21.0, 22.0)))
-    assert any("divided by that of a plain step" in note for note in p.notes)
+    assert any("divided by that of a plain step" in note for note in notes(p))
 
 
 # ── what holds for every scenario ────────────────────────────────────────────────────────────
@@ -262,20 +304,21 @@ def test_a_preset_says_that_it_is_planned_and_times_are_not_costs() -> None:
 def test_plain_decoding_is_plain_decoding(scenario: Scenario) -> None:
     p = predict(scenario)
     assert p.speedup.value == p.operations.value == p.tokens_per_step == p.step_cost == 1
-    assert (p.usd.value if p.usd else None) == p.usd_plain
-    assert (p.tpot.value if p.tpot else None) == p.tpot_plain
+    for now, plain in ((p.usd, p.usd_plain), (p.tpot, p.tpot_plain)):
+        assert (now and now.value) == (plain and plain.value)
     assert verdict(p).action in ("raise", "skip", "measure")
 
 
 @given(scenarios())
 @settings(max_examples=80)
 def test_every_scenario_has_an_answer_or_a_named_fault(scenario: Scenario) -> None:
-    if 1 + (scenario.sigma or 0.0) * scenario.gamma <= 0:
+    if 1 + (scenario.sigma or 0.0) * (scenario.gamma or 0) <= 0:
         with pytest.raises(InputError, match=r"verify_cost must be > 0 .* sigma="):
             predict(scenario)
         return
     p = predict(scenario)
-    assert p.recommended_gamma <= p.best_gamma <= scenario.max_gamma
+    assert p.best_gamma <= scenario.max_gamma
+    assert p.recommended_gamma <= p.endpoint.cap
     assert (p.recommended_gamma == 0) == (verdict(p).action == "skip") or p.speedup.low is not None
     values = [v for v in p.to_dict().values() if isinstance(v, float)]
     assert np.all(np.isfinite(values))
@@ -312,10 +355,10 @@ def test_the_result_has_the_promised_names() -> None:
 
 
 def test_another_gamma_than_the_measured_one_is_said() -> None:
-    (note,) = predict(Scenario(accepted_per_step=3, measured_gamma=4, gamma=7, c=0.1)).notes
+    (note,) = notes(predict(Scenario(accepted_per_step=3, measured_gamma=4, gamma=7, c=0.1)))
     assert "γ=4" in note
     assert "γ=7" in note
-    assert predict(EXAMPLE).notes == ()
+    assert notes(predict(EXAMPLE)) == ()
 
 
 def test_a_gpu_for_the_draft_is_billed_only_with_a_draft() -> None:
@@ -323,11 +366,12 @@ def test_a_gpu_for_the_draft_is_billed_only_with_a_draft() -> None:
         predict(at(0.8, g, 0.1, target_ms=40, tensor_parallel=2, draft_gpus=1)) for g in (4, 0)
     )
     assert without.usd is not None
-    assert without.usd.value == without.usd_plain
+    assert without.usd_plain is not None
+    assert without.usd.value == without.usd_plain.value
     assert with_draft.usd is not None
     assert with_draft.usd_plain is not None
     assert with_draft.usd.value == pytest.approx(
-        with_draft.usd_plain * 1.5 / with_draft.speedup.value
+        with_draft.usd_plain.value * 1.5 / with_draft.speedup.value
     )
 
 
@@ -342,3 +386,50 @@ def test_a_measured_verification_below_one_is_legal() -> None:
     assert steep.best_gamma <= 2
     with pytest.raises(InputError, match=r"verify_cost must be > 0 .* reaches 0 at gamma=2.5"):
         predict(at(0.8, 3, 0.1, sigma=-0.4))
+
+
+# ── a whole request ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_is_its_first_token_and_the_others() -> None:
+    """By hand: 300 ms, then 255 tokens of 40 and of 18 ms."""
+    p = predict(revised(EXAMPLE, {"ttft_ms": 300, "output_tokens": 256}))
+    assert p.first_token is not None
+    assert p.whole_request is not None
+    assert [each.value for each in p.first_token] == [0.3, 0.3]
+    expected = [0.3 + 255 * 0.040, 0.3 + 255 * 0.018]
+    assert [each.value for each in p.whole_request] == pytest.approx(expected)
+    rows = dict(
+        zip(numbers_table(p).column("quantity").values, numbers_table(p).rows(), strict=True)
+    )
+    assert rows["Time to first token"]["plain"] == 300
+    assert rows["Whole request"]["speculative"] == pytest.approx(expected[1] * 1e3)
+    unknown = predict(EXAMPLE)
+    assert unknown.first_token is None
+    assert unknown.whole_request is None
+    assert "Whole request" not in numbers_table(unknown).column("quantity").values
+
+
+def test_alone_the_first_token_is_the_prefill_and_scales_with_a_measured_plain_time() -> None:
+    """The drafter reads the prompt too; a server twice as slow reads it in twice the time."""
+    s = Scenario(alpha=0.8, gamma=3, prompt_tokens=2000, **EXAMPLE_PAIR)
+    p = predict(s)
+    assert p.first_token is not None
+    pair = p.endpoint.pair
+    assert pair is not None
+    expected = float(prefill_seconds(pair.place, 2000, 1, chunk_tokens=8192, cached_tokens=0))
+    assert p.first_token[0].value == pytest.approx(expected)
+    assert p.first_token[1].value > p.first_token[0].value
+    assert p.tpot_plain is not None
+    slow = predict(revised(s, {"target_ms": 2e3 * p.tpot_plain.value}))
+    assert slow.first_token is not None
+    assert slow.first_token[0].value == pytest.approx(2 * p.first_token[0].value)
+    named = numbers_table(p).column("quantity").values
+    assert "Time to first token, at least" in named
+    assert any("1.6 to 17 times as long" in each for each in notes(p))
+
+
+def test_ends_that_read_alike_are_one_number() -> None:
+    assert interval(Estimate.between(2.0, 1.9999, 2.0001), ms) == ms(2.0)
+    assert interval(Estimate.between(2.0, 1.5, 3.0), ms) == f"{ms(1.5)} to {ms(3.0)}"
+    assert interval(None, ms) == "unknown"

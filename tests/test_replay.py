@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
-from specmath.measure.interval import estimate_alpha
+from specmath.measure.score import estimate_alpha
 from specmath.replay import ReplayAcceptance
 from specmath.theorems import expected_tokens
+from specmath.words.notes import acceptance_notes
 
 
 def walk(accepted: np.ndarray, gamma: int) -> list[int]:
@@ -97,18 +98,19 @@ def test_identities(texts: list[list[float]], gamma: int) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
 def test_long_even_text_is_equation_1(alpha: float) -> None:
-    """Text ends are all that parts an even text from the theorem, and they vanish as 1/N."""
-    gammas = np.arange(9)
-    tau = ReplayAcceptance(np.full(20_000, alpha)).tokens_per_step(gammas)
-    np.testing.assert_allclose(tau, expected_tokens(alpha, gammas), rtol=1e-3)
+    """The ends are all that parts an even text from the theorem: they cost every long text the same
+    steps, so what 360 more tokens take is 360/τ. (At α=1 where γ+1 divides 360.)"""
+    gammas = np.array([0, 1, 2, 3, 4, 5, 7, 8])
+    short, long = ReplayAcceptance([np.full(n, alpha) for n in (360, 720)]).steps(gammas).mean
+    np.testing.assert_allclose(360 / (long - short), expected_tokens(alpha, gammas), rtol=1e-12)
 
 
 def test_renewal_limit_of_the_variance() -> None:
-    """Steps to N tokens have variance N σ²/τ³ in the limit (Smith 1958, renewal theory)."""
-    iid, length = IidAcceptance(0.7), 20_000
-    steps = ReplayAcceptance(np.full(length, 0.7)).steps(4)
-    limit = length * iid.step_variance(4) / iid.tokens_per_step(4) ** 3
-    assert steps.variance[0, 0] == pytest.approx(limit, rel=2e-3)
+    """Variance of the steps to N tokens grows by σ²/τ³ a token (Smith 1958, renewal theory)."""
+    iid = IidAcceptance(0.7)
+    short, long = ReplayAcceptance([np.full(n, 0.7) for n in (300, 600)]).steps(4).variance[:, 0]
+    each = iid.step_variance(4) / iid.tokens_per_step(4) ** 3
+    assert (long - short) / 300 == pytest.approx(each, rel=1e-9)
 
 
 def test_survival_is_what_a_server_would_count() -> None:
@@ -131,8 +133,8 @@ def test_survival_is_what_a_server_would_count() -> None:
 
 def test_a_mixture_of_easy_and_hard_texts_is_no_truncation() -> None:
     """Design, Survival: pooled rates of γ=7 over α=0.9 and 0.4 give 2.03 at γ=3, 2.21 is true."""
-    # Equal shares of output tokens, far from any end.
-    replay = ReplayAcceptance([np.full(20_000, 0.9), np.full(20_000, 0.4)])
+    # Equal shares of output tokens, long enough that their ends take less than 0.2%.
+    replay = ReplayAcceptance([np.full(4000, 0.9), np.full(4000, 0.4)])
     assert replay.tokens_per_step(3) == pytest.approx(2.21, abs=0.01)
     assert replay.survival(7)[:4].sum() == pytest.approx(2.03, abs=0.01)
 
@@ -161,8 +163,9 @@ def test_gamma_far_beyond_the_text() -> None:
     replay = ReplayAcceptance(RATES)
     assert replay.tokens_per_step(1000) == replay.tokens_per_step(8)
     assert replay.survival(1000).shape == (1001,)
-    assert replay.notes(1000)
-    assert not replay.notes(4)
+    assert replay.shortest == 8
+    assert acceptance_notes(replay, 1000)
+    assert not acceptance_notes(replay, 4)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,7 @@ def test_interval_covers_when_texts_differ() -> None:
         texts = [(rng.random(60) < alpha).astype(float) for alpha in own]
         found = estimate_alpha(texts)
         covered += found.low <= 8 / 11 <= found.high
-        half = 1.96 * np.sqrt(found.value * (1 - found.value) / found.tokens)
+        half = 1.96 * np.sqrt(found.value * (1 - found.value) / 1440)
         naive += abs(found.value - 8 / 11) <= half
     assert covered / 300 > 0.91
     assert naive / 300 < 0.7  # what taking tokens as independent would have covered
@@ -216,12 +219,12 @@ def test_interval_takes_samples_of_one_prompt_together() -> None:
     apart, together = estimate_alpha(texts), estimate_alpha(texts, [n // 2 for n in range(10)])
     assert together.value == apart.value == pytest.approx(0.7)
     assert together.high - together.low > 1.3 * (apart.high - apart.low)
-    assert "5 prompts" in together.basis
+    assert "5 prompts" in together.basis.source
 
 
 def test_interval_of_few_texts_says_so() -> None:
-    assert "blocks" in estimate_alpha([np.linspace(0, 1, 200)]).basis
-    assert "nothing to judge" in estimate_alpha([[0.5, 0.7]]).basis  # type: ignore[list-item]
+    assert "blocks" in estimate_alpha([np.linspace(0, 1, 200)]).basis.source
+    assert "nothing to judge" in estimate_alpha([[0.5, 0.7]]).basis.source  # type: ignore[list-item]
     sure = estimate_alpha([np.ones(40)] * 10)
     assert (sure.value, sure.high) == (1.0, 1.0)
     assert sure.low < 0.8

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 import pytest
+from helpers.random_scenarios import scenarios
 from hypothesis import given, settings
 from pydantic import ValidationError
-from random_scenarios import scenarios
 
 from specmath.checks import InputError
-from specmath.halves import acceptance_of, step_cost_of
 from specmath.scenario import EXAMPLE, SPECS, Scenario
+from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import build
-from specmath.scenario.forms import ACCEPTANCE_FORMS, CITED_RANGES, DRAFT_FORMS, VERIFY_FORMS
+from specmath.scenario.forms import ACCEPTANCE, FORMS
 
 OK: dict[str, Any] = {"alpha": 0.8, "c": 0.1, "gamma": 4}
 
@@ -34,7 +34,7 @@ def test_forms_of_one_number_say_the_same(said: dict[str, Any], alpha: float) ->
     """α=0.6, γ=3: τ = 1 + 0.6 + 0.36 + 0.216 = 2.176; accepted 1.176; share 1.176/3 = 0.392."""
     s = Scenario(c=0.1, gamma=5, **said)
     assert s.acceptance_form in said
-    assert acceptance_of(s).survival(1)[1] == pytest.approx(alpha, rel=1e-9)
+    assert s.accepts.acceptance(s).survival(1)[1] == pytest.approx(alpha, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_forms_of_one_number_say_the_same(said: dict[str, Any], alpha: float) ->
 )
 def test_lists_may_be_numbers_or_text(said: dict[str, Any]) -> None:
     s = Scenario(c=0.1, gamma=3, **said)
-    assert acceptance_of(s).tokens_per_step(3) == pytest.approx(2.176, rel=1e-9)
+    assert s.accepts.acceptance(s).tokens_per_step(3) == pytest.approx(2.176, rel=1e-9)
 
 
 def test_two_times_make_c() -> None:
     assert EXAMPLE.draft_form == "times"
-    assert step_cost_of(EXAMPLE).c == pytest.approx(0.2)
+    assert resolve(EXAMPLE).speculation.cost.c == pytest.approx(0.2)
 
 
 def test_what_was_measured_stays_measured_when_gamma_moves() -> None:
@@ -72,22 +72,22 @@ def test_not_knowing_is_a_cited_range(form: str) -> None:
     known = OK.copy()
     del known["alpha" if form == "acceptance_form" else "c"]
     s = Scenario(**{form: "range"}, **known)
-    cited = CITED_RANGES[form]
+    cited = FORMS[form]["range"].cited
     assert {name: getattr(s, name) for name in cited} == cited
 
 
 def test_a_range_leaves_other_unknowns_unknown() -> None:
     unknown = dict.fromkeys(n for n, spec in SPECS.items() if spec.unknown)
-    s = Scenario(acceptance_form="range", draft_form="range", gamma=4, **unknown)
+    s = Scenario(acceptance_form="range", draft_form="range", **unknown)
     assert all(getattr(s, name) is None for name in unknown)
     # "unknown" is what a file or a link says instead of nothing.
     as_words = dict.fromkeys(unknown, "unknown")
-    assert Scenario(acceptance_form="range", draft_form="range", gamma=4, **as_words) == s
+    assert Scenario(acceptance_form="range", draft_form="range", **as_words) == s
 
 
 def test_one_end_of_a_range_may_be_given() -> None:
     s = Scenario(acceptance_form="range", alpha_low=0.2, c=0.1, gamma=4)
-    assert (s.alpha_low, s.alpha_high) == (0.2, CITED_RANGES["acceptance_form"]["alpha_high"])
+    assert (s.alpha_low, s.alpha_high) == (0.2, ACCEPTANCE["range"].cited["alpha_high"])
 
 
 def test_every_field_has_a_definition_a_person_can_read() -> None:
@@ -99,12 +99,7 @@ def test_every_field_has_a_definition_a_person_can_read() -> None:
         default = Scenario.model_fields[name].default
         if spec.low is not None and isinstance(default, int | float):
             assert spec.low <= default <= spec.high, name
-    used = {
-        f
-        for forms in (ACCEPTANCE_FORMS, DRAFT_FORMS, VERIFY_FORMS)
-        for fs in forms.values()
-        for f in fs
-    }
+    used = {f for forms in FORMS.values() for form in forms.values() for f in form.fields}
     assert used <= set(SPECS)
 
 
@@ -164,7 +159,7 @@ def test_a_fault_names_field_value_and_bounds(changes: dict[str, Any], words: li
         ({"rates": (0.9, math.nan)}, ["position 2", "nan"]),
         ({"rates": ()}, ["alpha"]),
         ({"rates": (), "acceptance_form": "survival"}, ["rates", "nothing"]),
-        ({"rates": "GET /metrics 200"}, ["acceptance rates", "GET /metrics"]),
+        ({"rates": "GET /metrics 200"}, ["rates must be numbers", "GET /metrics"]),
         ({"rates": "0.5, 0.6"}, ["position 2", "0.6", "0.5"]),
         ({"rates": [0.5, "x"]}, ["rates", "entry 2", "x"]),
         ({"rates": (0.5,) * 257}, ["rates", "at most 256"]),
@@ -194,6 +189,13 @@ def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(InputError, match=r"alpha must .*; gamma must .*; c must") as error:
         build({"alpha": 2, "gamma": -1, "c": -1})
     assert "pydantic" not in str(error.value)
+
+
+@pytest.mark.parametrize("gamma", [-4, 2.5, 5000, float("nan"), "many"])
+def test_a_refused_gamma_is_told_once_though_the_measured_one_is_taken_from_it(gamma: Any) -> None:
+    with pytest.raises(InputError, match="gamma must") as error:
+        build({"tokens_per_step": 3, "gamma": gamma, "c": 0.1})
+    assert "measured_gamma" not in str(error.value)
 
 
 def test_a_record_does_not_change() -> None:

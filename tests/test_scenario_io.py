@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
 import urllib.parse
 
 import pytest
+from helpers.random_scenarios import scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import LABELS, scenarios
 
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.files import (
     LINK_VERSION,
-    from_csv,
     from_link,
     from_toml,
     revised,
-    to_csv,
     to_link,
     to_toml,
 )
@@ -31,17 +27,10 @@ BASIC = Scenario(**BASIC_FIELDS)
 
 @given(scenarios(hardware=True))
 @settings(max_examples=150)
-def test_nothing_is_lost_in_a_file_a_link_or_a_row(scenario: Scenario) -> None:
+def test_nothing_is_lost_in_a_file_or_a_link(scenario: Scenario) -> None:
     assert from_toml(to_toml(scenario)) == scenario
     link = urllib.parse.urlencode(to_link(scenario))
     assert from_link(dict(urllib.parse.parse_qsl(link, True))) == (scenario, [])
-    assert from_csv(to_csv([scenario, BASIC])) == [scenario, BASIC]
-
-
-@given(LABELS)
-def test_no_label_runs_as_a_formula(label: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(to_csv([Scenario(label=label, **BASIC_FIELDS)]))))
-    assert not rows[0]["label"].lstrip().startswith(("=", "+", "-", "@"))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +38,6 @@ def test_no_label_runs_as_a_formula(label: str) -> None:
 )
 def test_labels_that_look_like_something_else_come_back(label: str) -> None:
     scenario = Scenario(label=label, **BASIC_FIELDS)
-    assert from_csv(to_csv([scenario])) == [scenario]
     assert from_link(to_link(scenario)) == (scenario, [])
     assert from_toml(to_toml(scenario)) == scenario
 
@@ -62,7 +50,6 @@ def test_a_price_typed_over_that_of_the_gpu_comes_back(price: float | None) -> N
     scenario = Scenario(usd_per_hour=price, **known)
     assert from_link(to_link(scenario)) == (scenario, [])
     assert from_toml(to_toml(scenario)) == scenario
-    assert from_csv(to_csv([scenario])) == [scenario]
 
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +173,7 @@ HEAD = "[scenario]\nalpha = 0.8\nc = 0.1\n"
         (HEAD + "gamma = nan", ["gamma", "nan"]),
         (HEAD + "gamma = 1979-05-27", ["gamma", "1979"]),
         (HEAD + "gamma = {a = 1}", ["gamma", "whole"]),
-        (HEAD, ["gamma", "must be given"]),
+        ("[scenario]\nc = 0.1\n", ["alpha", "nothing"]),
         (HEAD + "gamma = 0x" + "f" * 10_000, ["gamma", "whole"]),
         (HEAD + "gamma = " + "9" * 10_000, ["TOML"]),
         ("x = " + "[" * 100_000, ["nested too deeply"]),
@@ -199,29 +186,6 @@ def test_a_file_that_is_none_is_told(text: str, words: list[str]) -> None:
         from_toml(text)
     assert all(word in str(error.value) for word in words), str(error.value)
     assert len(str(error.value)) < 400
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", ["at least one row"]),
-        ("alpha,c,gamma\n", ["at least one row"]),
-        ("alpha,c,gamma\n0.5,0.1,4\n2,0.1,4\n", ["row 3", "alpha", "2", "<= 1"]),
-        ("alpha,c,gamma\n0.5,0.1,4,9\n", ["row 2", "more cells"]),
-        ("alpha,c,gama\n0.5,0.1,4\n", ["row 2", "gama", "gamma"]),
-        ("label,alpha\n" + "x" * 200_000 + ",1\n", ["CSV"]),
-        ("alpha" * 250_000, ["1000000 characters"]),
-    ],
-)
-def test_a_table_that_is_none_is_told(text: str, words: list[str]) -> None:
-    with pytest.raises(InputError) as error:
-        from_csv(text)
-    assert all(word in str(error.value) for word in words), str(error.value)
-
-
-def test_a_row_may_be_written_by_hand() -> None:
-    text = "\ufeffalpha,c,gamma,sigma\r\n0.8,0.1,4,unknown\r\n"
-    assert from_csv(text) == [Scenario(alpha=0.8, c=0.1, gamma=4, sigma=None)]
 
 
 @pytest.mark.parametrize(

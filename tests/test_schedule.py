@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +14,27 @@ from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
 from specmath.drafters import Eagle, LayerSkip, NGram, SeparateModel
 from specmath.gamma import breakeven_alpha
-from specmath.serving import ServedStepCost
-from specmath.serving.schedule import (
-    SWITCHING_NOTES,
+from specmath.load import (
     GammaRange,
     Schedule,
-    breakeven_alpha_of,
     merge_ranges,
     recommended_schedule,
 )
+from specmath.scenario import Scenario
+from specmath.scenario.endpoint import resolve
+from specmath.scenario.forms import EXAMPLE_PAIR
+from specmath.scenario.server import requests_of
+from specmath.serving import ServedPair
+from specmath.speculation import breakeven_alpha_of
 from specmath.stepcost import LinearStepCost
+from specmath.steptime import Placement
+from specmath.words.load import SWITCHING_NOTES
 
-SERVED = ServedStepCost(
-    models.find("Llama-3.1-8B"), SeparateModel(models.find("Llama-3.2-1B")), "H100 SXM", 1, 1024
+SERVED = ServedPair(
+    Placement(models.find("Llama-3.1-8B"), "H100 SXM"),
+    SeparateModel(models.find("Llama-3.2-1B")),
+    batch=1,
+    context_tokens=1024,
 )
 
 
@@ -58,25 +67,27 @@ def test_vllm_configuration_in_both_spellings() -> None:
     assert by_list["num_speculative_tokens"] == 2
 
 
-@pytest.mark.parametrize("drafter", [SERVED.drafter, Eagle(), NGram(coverage=0.4)])
-@pytest.mark.parametrize("alpha", [0.3, 0.8])
-def test_schedule_follows_the_rule_at_every_batch(drafter: object, alpha: float) -> None:
-    """Smallest γ within 2% of the best and itself above 1, by brute force from single records."""
-    served = replace(SERVED, drafter=drafter)  # type: ignore[arg-type]
-    acceptance = IidAcceptance(alpha)
-    schedule = recommended_schedule(served, acceptance, max_batch=300, max_gamma=6)
+@pytest.mark.parametrize("draft", ["Llama-3.2-1B", "eagle", "ngram"])
+@pytest.mark.parametrize("alpha", [{"alpha": 0.3}, {"alpha": 0.8}, {"acceptance_form": "range"}])
+def test_schedule_is_the_verdict_s_gamma_at_every_batch(draft: str, alpha: dict[str, Any]) -> None:
+    """Of predictions of single batches: same draws, same rule."""
+    s = Scenario(**alpha, **EXAMPLE_PAIR | {"draft": draft}, max_gamma=6)
+    endpoint = resolve(s)
+    assert endpoint.pair
+    schedule = recommended_schedule(
+        endpoint.pair,
+        s.accepts.acceptance(s),
+        requests=requests_of(s, at_any_batch=True),
+        corners=s.accepts.corners(s),
+        max_batch=300,
+        max_gamma=6,
+    )
     assert schedule.ranges[0].low == 1
     assert schedule.ranges[-1].high == 300
     for batch in (1, 2, 17, 64, 150, 299, 300):
-        one = replace(served, batch=batch)
-        speedups = [
-            float(one.accepts(acceptance).tokens_per_step(g)) / float(one.total(g))
-            for g in range(7)
-        ]
-        best = max(speedups)
-        good = [g for g, s in enumerate(speedups) if s >= best / 1.02 and s > 1 + 1e-9]
+        one = resolve(s.model_copy(update={"batch": batch}))
         gamma = next(part.gamma for part in schedule.ranges if batch <= part.high)
-        assert gamma == (good[0] if good else 0)
+        assert gamma == one.recommended
 
 
 def test_a_larger_batch_never_drafts_more_on_a_dense_model() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from test_export import HOSTILE, MAX_GAMMA, assert_same, brute_force, cells_of, gamma_table
+from helpers.sheets import HOSTILE, MAX_GAMMA, assert_same, brute_force, cells_of, gamma_table
 
-from specmath.sheets.export import to_csv, write_file
-from specmath.sheets.tables import Cell, Column, Input, Table
-from specmath.sheets.workbook import to_xlsx
+from specmath.outfile import write_file
+from specmath.tables.files import to_csv, to_xlsx
+from specmath.tables.table import Cell, Column, Input, Table
 
 OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
 pytestmark = pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
@@ -78,7 +78,7 @@ def convert(folder: Path, kind: str, locale: str, reader: str | None = None) -> 
     command += ["--headless", "--norestore", *([f"--infilter={reader}"] if reader else [])]
     command += ["--convert-to", "xlsx:Calc MS Excel 2007 XML", "--outdir", str(folder / "out")]
     files = sorted(str(path) for path in folder.glob(f"*.{kind}"))
-    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=600)
     assert len(list((folder / "out").glob("*.xlsx"))) == len(files), done.stdout + done.stderr
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specmath.checks import InputError
-from specmath.sheets.tables import Chart, Column, Input, Table, shown
-from specmath.sheets.templates import parse, render
+from specmath.tables.table import Chart, Column, Input, Table, parse, render, shown
 
 
 def column(name, values, formulas=(), **more):
@@ -32,7 +31,6 @@ def test_rows_and_columns_are_the_values():
     built = table(X, double)
     assert built.rows() == [{"x": 1, "double": 2}, {"x": 2, "double": 4}, {"x": 3, "double": 6}]
     assert built.column("double") is double
-    assert len(built) == 3
     with pytest.raises(InputError, match="one of x, double, got 'treble'"):
         built.column("treble")
 
@@ -102,7 +100,7 @@ def test_a_circle_through_two_columns_is_refused_and_a_step_down_the_rows_is_not
     y = column("y", (1, 1), (None, "{z}"))
     with pytest.raises(InputError, match=r"circle: (y → z → y|z → y → z)"):
         table(y, column("z", (1, 1), (None, "{y}")))
-    assert len(table(y, column("z", (1, 1), (None, "{y^}")))) == 2
+    table(y, column("z", (1, 1), (None, "{y^}")))
 
 
 @pytest.mark.parametrize("unknown", [None, math.nan, "text"])

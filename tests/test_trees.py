@@ -8,28 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from specmath import models
-from specmath.acceptance import IidAcceptance
 from specmath.checks import InputError
-from specmath.drafters import Drafter, Eagle, Eagle3, LayerSkip, Medusa, NGram, SeparateModel
-from specmath.serving import ServedStepCost
 from specmath.theorems import expected_tokens
 from specmath.trees import (
     TokenTree,
-    TreeAcceptance,
-    best_served_tree,
     best_tree,
     expected_tree_tokens,
-    tree_speedup,
-    tree_step_seconds,
 )
 
 BRANCH = (0.6, 0.15, 0.08, 0.05)
-LLAMA_8B = models.find("Llama-3.1-8B")
-
-
-def served(drafter: Drafter, batch: int = 1) -> ServedStepCost:
-    return ServedStepCost(LLAMA_8B, drafter, "H100 SXM", batch, 1024)
 
 
 def sequoia_value(branch: tuple[float, ...], nodes: int, depth: int) -> float:
@@ -75,11 +62,6 @@ def test_a_chain_is_leviathans_equation_1(alpha: float, gamma: int) -> None:
     assert chain.pass_widths == (1,) * gamma
     tokens = float(expected_tokens(alpha, gamma))
     assert expected_tree_tokens(chain, [alpha]) == pytest.approx(tokens, rel=1e-13)
-    np.testing.assert_allclose(
-        TreeAcceptance(chain, [alpha]).survival(gamma),
-        IidAcceptance(alpha).survival(gamma),
-        rtol=1e-13,
-    )
 
 
 def test_by_hand() -> None:
@@ -88,7 +70,6 @@ def test_by_hand() -> None:
     assert expected_tree_tokens(tree, (0.5, 0.3)) == pytest.approx(2.2)
     assert tree.depths == (1, 1, 2, 2)
     assert tree.pass_widths == (1, 1)
-    np.testing.assert_allclose(TreeAcceptance(tree, (0.5, 0.3)).survival(2), [1, 0.8, 0.4])
     assert expected_tree_tokens(tree, [(0.5, 0.3), (0.2, 0.1)]) == pytest.approx(1.8 + 0.15)
 
 
@@ -109,9 +90,6 @@ def test_monte_carlo_walk() -> None:
             lengths[walk] += 1
     error = lengths.std() / np.sqrt(len(lengths))
     assert lengths.mean() == pytest.approx(expected_tree_tokens(tree, BRANCH), abs=4 * error)
-    pmf = np.bincount(lengths.astype(int), minlength=tree.depth + 2)[1:] / len(lengths)
-    exact = TreeAcceptance(tree, BRANCH).step_pmf(tree.depth)
-    np.testing.assert_allclose(pmf, exact, atol=4 * 0.5 / np.sqrt(len(lengths)))
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4])
@@ -121,15 +99,10 @@ def test_best_tree_beats_every_tree(nodes: int) -> None:
     assert expected_tree_tokens(best_tree(branch, nodes), branch) == pytest.approx(
         max(values.values())
     )
-    for depth, width in itertools.product((1, 2, 3), (1, 2, 3)):
-        allowed = [
-            value
-            for tree, value in values.items()
-            if tree.depth <= depth and max(np.bincount(tree.depths)) <= width
-        ]
-        bounded = best_tree(branch, nodes, max_depth=depth, max_width=width)
-        if allowed:
-            assert expected_tree_tokens(bounded, branch) >= max(allowed) - 1e-12
+    for depth in (1, 2, 3):
+        allowed = [value for tree, value in values.items() if tree.depth <= depth]
+        bounded = expected_tree_tokens(best_tree(branch, nodes, max_depth=depth), branch)
+        assert bounded >= max(allowed, default=1.0) - 1e-12
 
 
 @pytest.mark.parametrize("branch", [BRANCH, (0.9, 0.05), (0.3, 0.28, 0.25), (0.5,)])
@@ -144,12 +117,9 @@ def test_best_tree_has_sequoias_value(branch: tuple[float, ...], nodes: int, dep
 
 
 def test_bounds_hold_and_more_never_hurts() -> None:
-    tree = best_tree(BRANCH, 64, max_depth=5, max_children=2, max_width=6)
+    tree = best_tree(BRANCH, 64, max_depth=5)
     assert tree.size <= 64
     assert tree.depth <= 5
-    assert max(tree.ranks) <= 1
-    assert max(np.bincount(tree.depths)) <= 6
-    assert max(tree.pass_widths) <= 6
     values = [expected_tree_tokens(best_tree(BRANCH, n), BRANCH) for n in range(40)]
     gains = np.diff(values)
     assert values[0] == 1
@@ -161,29 +131,6 @@ def test_bounds_hold_and_more_never_hurts() -> None:
         1 / 0.3, rel=0.01
     )
     assert best_tree((0.5, 0.0), 9) == TokenTree.chain(9)
-
-
-@pytest.mark.parametrize("drafter", [SeparateModel(models.find("Llama-3.2-1B")), Eagle(), Eagle3(),
-                                     LayerSkip(), Medusa()], ids=lambda d: d.kind)  # fmt: skip
-def test_a_chain_costs_what_a_plain_draft_does(drafter: Drafter) -> None:
-    cost = served(drafter)
-    for gamma in (0, 1, 4):
-        seconds = tree_step_seconds(cost, TokenTree.chain(gamma))
-        assert seconds == pytest.approx(float(cost.seconds(gamma)), rel=1e-12)
-    speedup = tree_speedup(cost, TokenTree.chain(4), [0.6])
-    expected = float(cost.speedup_grid(IidAcceptance(0.6), 1, 1024, 4)[0, 0, 0])
-    assert speedup == pytest.approx(expected)
-
-
-def test_a_tree_pays_at_batch_1_and_a_chain_or_less_at_a_large_batch() -> None:
-    alone, fast = best_served_tree(served(Eagle()), BRANCH)
-    chain = max(tree_speedup(served(Eagle()), TokenTree.chain(g), BRANCH) for g in range(1, 9))
-    assert fast > 1.15 * chain
-    crowded, slow = best_served_tree(served(Eagle(), batch=256), BRANCH)
-    assert crowded.size < alone.size / 4
-    assert slow < fast
-    hopeless = best_served_tree(served(LayerSkip(0.9)), [0.2])
-    assert hopeless == (TokenTree((), ()), 1.0)
 
 
 # Sequoia (arXiv 2402.12374), Table 1, Llama-2-7B with Llama-68M on an A100, 128 nodes: depth,
@@ -211,20 +158,6 @@ def test_sequoias_speedups_leave_a_small_verification_cost() -> None:
             assert low < verify < high, (depth, tokens, measured)
 
 
-def test_sequoias_verification_on_this_roofline_is_a_known_miss() -> None:
-    """v(128) of Llama-2-7B at batch 1: 1.13 predicted where their speedups imply 1.05 to 1.10.
-
-    Their A100 is the PCIe card (here the SXM one) and their host slow: 24.2 ms a plain step, of
-    which 9.5 ms are the forward; what hides behind that host is not modelled.
-    """
-    cost = ServedStepCost(
-        models.find("Llama-2-7B"), SeparateModel(models.find("Llama-68M")), "A100 80GB SXM", 1, 128,
-        host_seconds=0.0242 - 0.0095,
-    )  # fmt: skip
-    assert cost.plain_seconds == pytest.approx(0.0242, rel=0.05)
-    assert 1.10 < float(cost.verify(128)) < 1.16
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -238,8 +171,6 @@ def test_sequoias_verification_on_this_roofline_is_a_known_miss() -> None:
         (lambda: best_tree([0.2, 0.5], 3), "must not increase"),
         (lambda: best_tree([0.5], -1), "nodes"),
         (lambda: best_tree([0.5], 3, max_depth=0), "max_depth"),
-        (lambda: TreeAcceptance(TokenTree.chain(2), [0.5]).survival(3), "gamma"),
-        (lambda: tree_speedup(served(NGram(coverage=0.5)), TokenTree.chain(2), [0.5]), "coverage"),
     ],
 )
 def test_bad_input(make: object, message: str) -> None:

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.live_formulas import recalculate
+from helpers.random_scenarios import scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_formulas import recalculate
-from random_scenarios import scenarios
 
-from specmath.candidates import Candidate, evaluate, published_t5
+from specmath.drafts import Candidate, evaluate, published_t5
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, Scenario
-from specmath.sheets.export import to_csv
-from specmath.sheets.tables import Table
-from specmath.sheets.workbook import to_xlsx
-from specmath.views import (
+from specmath.tables import (
     TABLES,
     alpha_gamma_table,
     crossover_table,
@@ -27,6 +24,8 @@ from specmath.views import (
     regime_costs,
     regime_table,
 )
+from specmath.tables.files import to_csv, to_xlsx
+from specmath.tables.table import Table
 
 GAMMAS = np.arange(17)
 NAMES = ("gamma", "regimes", "alpha_gamma", "crossover", "draft_cost")
@@ -213,13 +212,15 @@ def test_what_the_draft_costs_by_brute_force() -> None:
 
 
 def test_tables_carry_the_interval_of_what_is_unknown() -> None:
-    table = gamma_table(of(alpha=0.8, gamma=4, draft_form="range", c_low=0.05, c_high=0.2))
+    costs = {"draft_form": "range", "c_low": 0.05, "c_high": 0.2, "overhead": 0.1}
+    table = gamma_table(of(alpha=0.8, gamma=4, **costs))
     low = table.column("walltime_improvement_low").values
     high = table.column("walltime_improvement_high").values
     for g in GAMMAS:
-        assert low[g] == pytest.approx(tokens(0.8, g) / (1 + 0.2 * g))
-        assert high[g] == pytest.approx(tokens(0.8, g) / (1 + 0.05 * g))
-    names = [c.name for c in gamma_table(of(alpha=0.8, gamma=4, c=0.1)).columns]
+        h = 0.1 if g else 0.0
+        assert low[g] == pytest.approx(tokens(0.8, g) / (1 + 0.2 * g + h))
+        assert high[g] == pytest.approx(tokens(0.8, g) / (1 + 0.05 * g + h))
+    names = [c.name for c in gamma_table(of(alpha=0.8, gamma=4, c=0.1, overhead=0.1)).columns]
     assert "walltime_improvement_low" not in names, "no error bar yet"
 
 

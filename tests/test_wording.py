@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specmath.wording import change, count, faster, ms, ratio, significant, usd
+from specmath.numbers import change, count, faster, ms, ratio, significant, usd
 
 
 @pytest.mark.parametrize(

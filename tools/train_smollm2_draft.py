@@ -23,10 +23,11 @@ import torch
 import torch.nn.functional as F
 from safetensors.numpy import save_file
 from smollm2_texts import HELD_OUT, TEMPERATURES, Texts, answers, batches
+from smollm2_weights import pack
 from transformers import LlamaConfig, LlamaModel
 
 from specmath.measure import smollm2
-from specmath.measure.smollm2_draft import DraftWeights, pack
+from specmath.measure.smollm2 import DraftWeights
 
 KEPT = 6144
 INIT_LAYERS = (0, 1)  # nearest to the target before training, of the pairs tried

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from pages.ui.state import touched
-from specmath.budget import Budget, within_budget
 from specmath.checks import InputError
+from specmath.numbers import change, faster
 from specmath.predict import Prediction
-from specmath.wording import change, faster
+from specmath.speculation import Budget
 
 CHOICES = (
     ("Extra arithmetic per token allowed, %", "extra_operations", 50.0),
@@ -25,8 +25,8 @@ def show_budget(prediction: Prediction) -> None:
                 st.caption("No budget given.")
                 continue
             try:
-                found = within_budget(
-                    prediction.halves, gpu_ratio=prediction.gpu_ratio, **{name: percent / 100}
+                found = prediction.speculation.within(
+                    gpu_ratio=prediction.gpu_ratio, **{name: percent / 100}
                 )
             except InputError:
                 st.error(f"{label} must be a finite number >= 0, got {percent:g}.")

@@ -6,13 +6,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.furniture import downloads, notes, plain_table, verbatim
+from pages.ui.furniture import downloads, plain_table, remarks, verbatim
 from pages.ui.state import adopt, prediction, scenario
-from specmath.candidates import Candidate, Outcome, evaluate, published_t5
 from specmath.checks import InputError
+from specmath.drafts import Candidate, Outcome, evaluate, published_t5
 from specmath.scenario.files import revised
-from specmath.serving.tree_choice import read_branch, tree_answer
-from specmath.views import drafters_notes, drafters_table
+from specmath.scenario.server import pair_of
+from specmath.serving.tree import read_branch, tree_choice
+from specmath.tables import drafters_table
+from specmath.words.drafts import drafters_notes, tree_sentence
 
 COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
 
@@ -87,9 +89,9 @@ def use_candidate(outcomes: Sequence[Outcome]) -> None:
     )
     chosen = outcomes[index]
     # Keyed: a click while the page still runs counts although the γ in its label moves on.
-    if right.button(f"Use it with γ={chosen.best_gamma}", key="use_draft", width="stretch"):
+    if right.button(f"Use it with γ={chosen.recommended_gamma}", key="use_draft", width="stretch"):
         row = chosen.candidate
-        changes = {"alpha": row.alpha, "c": row.c, "gamma": chosen.best_gamma}
+        changes = {"alpha": row.alpha, "c": row.c, "gamma": chosen.recommended_gamma}
         adopt(revised(scenario(), changes))
         st.rerun()
 
@@ -97,10 +99,10 @@ def use_candidate(outcomes: Sequence[Outcome]) -> None:
 def show_drafters() -> None:
     """Heads, lookups and layer skipping on the scenario's hardware, and the α each needs."""
     st.subheader("Drafters on your hardware", anchor=False)
-    if scenario().draft_form != "hardware":
+    if not scenario().costs.computed:
         st.markdown(
             "What EAGLE, MTP, Medusa, n-gram and layer-skip cost depends on the hardware: choose "
-            "“From GPU, models and batch” as the draft cost to see which is fastest and the α each "
+            "“From GPU, models and load” as the draft cost to see which is fastest and the α each "
             "needs."
         )
         return
@@ -113,13 +115,13 @@ def show_drafters() -> None:
         "steps with a draft, at the coverage shown (assumed unless you give it). Best γ: at the "
         "acceptance of the scenario, taken for each."
     )
-    notes(drafters_notes(prediction()))
+    remarks(drafters_notes(prediction()))
     downloads(found)
 
 
 def show_tree() -> None:
     """Whether a token tree would beat a chain with the scenario's drafter."""
-    if scenario().draft_form != "hardware":
+    if not scenario().costs.computed:
         return
     st.subheader("A tree instead of a chain?", anchor=False)
     text = st.text_input(
@@ -132,7 +134,8 @@ def show_tree() -> None:
         st.caption("Unknown until you give them; engines print only the first (α).")
         return
     try:
-        st.markdown(tree_answer(scenario(), read_branch(text)).sentence())
+        found = tree_choice(pair_of(scenario()), read_branch(text))
+        st.markdown(verbatim(tree_sentence(found)))
     except InputError as error:
         st.error(f"{verbatim(str(error))}.")
     st.caption(

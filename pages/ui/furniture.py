@@ -1,8 +1,8 @@
 """What every page is built from: the answer, the numbers, the chart, the table, the next page."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,18 +10,28 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.state import scenario, touched
+from specmath.checks import plain_text
+from specmath.numbers import measured_in, ratio, signed_percent, significant
 from specmath.predict import Prediction
-from specmath.sheets.downloads import KINDS, file_bytes
-from specmath.sheets.tables import Cell, Table
-from specmath.sheets.tables import shown as cell_text
-from specmath.verdict import Verdict
-from specmath.wording import change, changed, faster, interval, ms, ratio, usd
+from specmath.tables import numbers_table
+from specmath.tables.files import KINDS, file_bytes
+from specmath.tables.table import Cell, Column, Table
+from specmath.tables.table import shown as cell_text
+from specmath.words import notes as words
+from specmath.words.verdict import Verdict
 
 NBSP, HYPHEN = "\u00a0", "\u2011"
 """A blank and a hyphen at which no line breaks."""
 MINUS = "\u2212"
+LONG = 30
+"""Characters beyond which the text of a cell may break into lines."""
 
-UNSAFE = "\\`*_[]<>#|!~$:"
+_MARKUP = re.compile(r"[\\`*_\[\]<>#|~$&]|^[-+]|(?<=^\d)[.)]")
+# Links, addresses, icons and emoji are found in the text after escapes are taken off it, so that
+# only a character between keeps them apart; a directive begins with a colon and a letter.
+_FOUND = re.compile(r"(?<=:)(?=[^\W\d]|//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+JOINER = "\u2060"
+"""Has no width, and no line breaks at it."""
 
 ICONS = {
     "use": ":material/check_circle:",
@@ -37,15 +47,11 @@ MIMES = {
 }
 
 
-def safe(text: str) -> str:
-    """Text for markdown: a dollar sign is money, not mathematics."""
-    return text.replace("$", r"\$")
-
-
 def verbatim(text: str) -> str:
-    """Somebody's own text (a name, a log, a link) for markdown: nothing in it is markup, a link
-    or an image, which would be fetched from wherever it says."""
-    return "".join(f"\\{c}" if c in UNSAFE else c for c in " ".join(text.split()))
+    """Text for markdown as it stands: nothing in it is markup, mathematics, a link or an image,
+    which would be fetched from wherever it says. Every text passes here that is not written in
+    `pages/` itself: names, logs, answers of servers, and sentences that repeat any of them."""
+    return _MARKUP.sub(lambda found: f"\\{found[0]}", _FOUND.sub(JOINER, plain_text(text)))
 
 
 @contextmanager
@@ -69,56 +75,28 @@ def answer_place(key: str = "answer") -> DeltaGenerator:
 
 def say(text: str, icon: str) -> None:
     """An answer that is no verdict."""
-    answer_place().info(safe(text), icon=f":material/{icon}:")
+    answer_place().info(verbatim(text), icon=f":material/{icon}:")
 
 
 def answer(found: Verdict) -> None:
-    """The verdict: headline, reason, what flips it, and the commands to measure with."""
+    """The verdict: headline, reason, what flips it, its load, and the commands to measure with."""
     box = {"use": st.success, "skip": st.error, "measure": st.warning}.get(found.action, st.info)
     with answer_place():
         box(
-            safe(f"**{found.headline}** {found.reason} {found.flips}"),
+            f"**{verbatim(found.headline)}** "
+            + verbatim(found.sentence().removeprefix(found.headline).lstrip()),
             icon=ICONS[found.action],
         )
         if found.commands:
             with st.expander("How to measure", icon=":material/terminal:"):
                 for engine, command in found.commands:
-                    st.caption(engine)
+                    st.caption(verbatim(engine))
                     st.code(command, language="shell")
 
 
-def _plain(prediction: Prediction, value: float | None, show: Any) -> str:
-    return interval(None if value is None else prediction.of_plain(value), show)
-
-
 def numbers(prediction: Prediction) -> None:
-    """Plain, speculative and change: time per token, cost, arithmetic."""
-    p = prediction
-    speed = faster(p.speedup.value) if p.speedup.low is None else interval(p.speedup, ratio)
-    work = p.operations
-    ends = (work.value,) if work.low is None or work.high is None else (work.low, work.high)
-    more = " to ".join(change(end, 1.0) for end in ends)
-    rows = {
-        "Time per token": (
-            _plain(p, p.tpot_plain, ms),
-            interval(p.tpot, ms),
-            changed(p.tpot and p.tpot.value, p.tpot_plain, p.speedup),
-        ),
-        "Cost per 1M tokens": (
-            _plain(p, p.usd_plain, usd),
-            interval(p.usd, usd),
-            changed(p.usd and p.usd.value, p.usd_plain, p.speedup),
-        ),
-        "Speed": ("1×", interval(p.speedup, ratio), speed),
-        "Arithmetic per token": ("1×", interval(work, ratio), more),
-    }
-    lines = ["| | Plain | Speculative | Change |", "|---|---:|---:|---:|"]
-    # A number and its unit stay on one line.
-    lines += [
-        f"| {name} | {' | '.join(cells)} |".replace(" ms", f"{NBSP}ms")
-        for name, cells in rows.items()
-    ]
-    st.markdown(safe("\n".join(lines)))
+    """Plain, speculative and change: time per token, cost, speed, arithmetic."""
+    plain_table(numbers_table(prediction))
 
 
 def choices_of_gamma(prediction: Prediction) -> None:
@@ -127,7 +105,7 @@ def choices_of_gamma(prediction: Prediction) -> None:
     # A measured curve of v, or the heads of a drafter, may end before the largest considered.
     top = min(p.scenario.max_gamma, int(p.curve.gamma[-1]))
     chosen = {
-        "Yours": p.scenario.gamma,
+        "Yours": p.gamma,
         "Recommended: smallest within 2% of the best": p.recommended_gamma,
         f"Best up to {top}": p.best_gamma,
     }
@@ -139,7 +117,7 @@ def choices_of_gamma(prediction: Prediction) -> None:
         return f"{ratio(float(low[g]))} to {ratio(float(high[g]))}"
 
     cells = [(label, f"γ={g}", speed_at(g)) for label, g in chosen.items()]
-    reach = f"none to {p.halves.cost.reach:,}"
+    reach = f"none to {p.speculation.cost.reach:,}"
     crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else reach
     cells.append(("Arithmetic outgrows speed from", crossing, ""))
     with st.container(key="choices"):
@@ -149,28 +127,33 @@ def choices_of_gamma(prediction: Prediction) -> None:
 
 def assumed(prediction: Prediction) -> None:
     """The inputs that nobody gave, beside the numbers they make."""
-    if prediction.assumed:
-        listed = "; ".join(prediction.assumed)
-        st.caption(f":material/edit_note: Assumed until you give them: {safe(listed)}.")
+    if named := words.assumed(prediction):
+        listed = "; ".join(named)
+        st.caption(f":material/edit_note: Assumed until you give them: {verbatim(listed)}.")
 
 
-def notes(texts: Sequence[str]) -> None:
+def notes(prediction: Prediction) -> None:
     """What the reader must know about how far the numbers can be trusted."""
+    remarks(words.notes(prediction))
+
+
+def remarks(texts: Sequence[str]) -> None:
+    """What must be known of what stands above, a line each."""
     if texts:
         st.caption("  \n".join(f":material/info: {verbatim(text)}" for text in texts))
 
 
 def chart(figure: go.Figure, title: str, sentence: str, *, height: int = 380) -> None:
     """A chart with a title that says what is seen, and the same in a sentence."""
-    st.markdown(f"**{safe(title)}**")
+    st.markdown(f"**{verbatim(title)}**")
     figure.update_layout(height=height)
     st.plotly_chart(figure, width="stretch", config={"displaylogo": False, "displayModeBar": False})
-    st.caption(safe(sentence))
+    st.caption(verbatim(sentence))
 
 
 def table(shown: Table) -> None:
     """The table behind the chart, and its downloads."""
-    with drawer(f"Table: {shown.title}", "table", f"table_{shown.name}") as opened:
+    with drawer(f"Table: {verbatim(shown.title)}", "table", f"table_{shown.name}") as opened:
         if opened:
             st.dataframe(
                 pd.DataFrame(shown.rows()),
@@ -185,24 +168,59 @@ def table(shown: Table) -> None:
             downloads(shown)
 
 
-def plain_table(shown: Table) -> None:
-    """A short table as text, in the number formats of its columns."""
-    heads = [safe(f"{c.label} ({c.unit})" if c.unit else c.label) for c in shown.columns]
-    aligned = ["---|" if isinstance(c.values[0], str) else "---:|" for c in shown.columns]
+def plain_table(shown: Table, marks: Mapping[str, str] | None = None) -> None:
+    """A short table as text, in the number formats of its columns; `marks` draws a column `state`.
+
+    Where `x_low` and `x_high` stand beside a column x, the three are one: the range, or the value
+    where there is none. Where a column `unit` has the unit of each row, the cells carry it.
+    """
+    columns = {c.name: c for c in shown.columns}
+    units = columns.pop("unit").values if "unit" in columns else ("",) * len(shown)
+    ends = {f"{name}{end}" for name in columns for end in ("_low", "_high")}
+    kept = [c for name, c in columns.items() if name not in ends]
+    heads = [verbatim(f"{c.label} ({c.unit})" if _head_has_unit(c) else c.label) for c in kept]
+    aligned = ["---|" if isinstance(c.values[0], str) else "---:|" for c in kept]
     lines = [f"| {' | '.join(heads)} |", "|" + "".join(aligned)]
-    for row in range(len(shown)):
-        cells = (_unbroken(c.values[row], c.format) for c in shown.columns)
+    for row, unit in enumerate(units):
+        cells = (
+            marks[str(c.values[row])]
+            if marks and c.name == "state"
+            else _range(columns, c, row, str(unit))
+            for c in kept
+        )
         lines.append(f"| {' | '.join(cells)} |")
     st.markdown("\n".join(lines))
 
 
-def _unbroken(value: Cell, number_format: str) -> str:
-    text = cell_text(value, number_format) or "none"
+def _head_has_unit(column: Column) -> bool:
+    return bool(column.unit) and (column.unit != "%" or bool(column.format))
+
+
+def _range(columns: Mapping[str, Column], column: Column, row: int, unit: str) -> str:
+    ends = [columns.get(f"{column.name}{end}") for end in ("_low", "_high")]
+    values = [c.values[row] for c in ends if c is not None]
+    if len(values) < 2 or None in values:
+        values = [column.values[row]]
+    cells = (_unbroken(value, column, "" if column.unit else unit) for value in values)
+    return f" to{NBSP}".join(dict.fromkeys(cells))  # in a narrow column, two lines
+
+
+def _unbroken(value: Cell, column: Column, unit: str) -> str:
+    if value is None:
+        return "unknown"
     if isinstance(value, str):
-        text = verbatim(text).replace("-", HYPHEN)
+        if len(value) > LONG:
+            return verbatim(value)
+        return verbatim(value.replace("-", HYPHEN)).replace(" ", NBSP)
+    if "%" in (unit, "" if _head_has_unit(column) else column.unit):
+        return signed_percent(value / 100)
+    if column.format or isinstance(value, int):
+        text = cell_text(value, column.format or "#,##0")
     else:
-        text = text.replace("-", MINUS)
-    return text.replace(" ", NBSP)
+        text = significant(value)
+    sign = "+" if column.name == "change" and value > 0 else ""
+    text = measured_in(unit, sign + text.replace("-", MINUS))
+    return verbatim(text).replace(" ", NBSP)
 
 
 def downloads(shown: Table) -> None:

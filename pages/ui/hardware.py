@@ -1,43 +1,71 @@
-"""The row of inputs of the hardware form: GPU, target, draft, batch and context."""
+"""The inputs of the hardware form: GPU, target, draft, engine, load, and what was measured."""
 
 import streamlit as st
 
 from pages.ui.furniture import answer_place, say
 from pages.ui.state import PREFIX, adopt, examples, forget, prediction, raw, scenario, set_raw
-from pages.ui.widgets import number
+from pages.ui.widgets import choice, number
 from specmath import hardware, models
 from specmath.checks import InputError
 from specmath.drafters import kinds
+from specmath.numbers import interval, ms, significant
 from specmath.scenario import SPECS
-from specmath.scenario.convert import EXAMPLE_PAIR
 from specmath.scenario.files import revised
-from specmath.serving.of_scenario import NEEDS_A_MODEL, model_of
-from specmath.wording import ms, significant
+from specmath.scenario.forms import EXAMPLE_PAIR
 
 
 def hardware_row() -> None:
-    """Pick from the catalogues, or paste a config.json."""
-    gpu, model, draft, numbers = st.columns([6, 6, 6, 11], gap="small")
+    """Who serves what: pick from the catalogues, or paste a config.json; then the load."""
+    gpu, model, draft, engine = st.columns([10, 8, 8, 7], vertical_alignment="bottom")
     with gpu:
+        name, count = st.columns([5, 3], vertical_alignment="bottom")
         own = f"Not listed? Type its TB/s, bf16 TFLOP/s and GB, such as {hardware.CUSTOM_EXAMPLE}."
-        _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
+        with name:
+            _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
+        with count:
+            number("tensor_parallel")
     with model:
         _pick("model", list(models.catalogue()))
     with draft:
         labels = {kind: record.label for kind, record in kinds().items()}
-        heads = [kind for kind in labels if kind not in NEEDS_A_MODEL]
+        heads = [kind for kind, record in kinds().items() if not record.needs_model]
         _pick("draft", [*heads, *models.catalogue()], labels)
-    with numbers:
-        gpus, batch, context, paste = st.columns([3, 2, 3, 2], vertical_alignment="bottom")
-        with gpus:
-            number("tensor_parallel", part="bar")
-        with batch:
-            number("batch", label="Batch", part="bar")
-        with context:
-            number("context_tokens", label="Context L")
-        with paste, st.popover(":material/content_paste:", help="Paste the text of a config.json"):
+    with engine:
+        choice("engine")
+    load, more = st.columns([20, 13], vertical_alignment="bottom")
+    with load, st.container(key="load"):
+        _load()
+    with more:
+        measured, config = st.columns(2, vertical_alignment="bottom")
+        with measured, st.popover("Measured", icon=":material/straighten:", width="stretch"):
+            _measured()
+        with config, st.popover("config.json", icon=":material/content_paste:", width="stretch"):
             _paste("model")
             _paste("draft")
+
+
+def _load() -> None:
+    """How many requests at once, and how long each is."""
+    batch = raw()["batch"]
+    held = "unknown" if batch == 1 else f"batch {batch}"
+    concurrency, prompt, output, context = st.columns(4, vertical_alignment="bottom")
+    with concurrency:
+        number("concurrency", label="Concurrency", empty=held)
+    with prompt:
+        number("prompt_tokens", label="Prompt tokens")
+    with output:
+        number("output_tokens", label="Output tokens")
+    with context:
+        number("context_tokens", label="Context L")
+
+
+def _measured() -> None:
+    """What was timed on that hardware, in place of what is computed for it."""
+    st.caption("Plain decoding, at this load")
+    number("target_ms", label="Plain time per token (ms)")
+    st.caption("One run with speculation: γ and time together")
+    for name in ("run_gamma", "run_ms", "run_tokens_per_step"):
+        number(name)
 
 
 def _pick(
@@ -70,7 +98,7 @@ def _short(text: str) -> str:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return model_of(text).name or "your config.json"
+        return models.named(text).name or "your config.json"
     except InputError:
         return "a config.json that cannot be read"
 
@@ -97,22 +125,23 @@ def _paste(name: str) -> None:
 
 def served_caption() -> None:
     """What the step-time model computed for the draft."""
-    if scenario().draft_form != "hardware":
+    if not scenario().costs.computed:
         return
     found = prediction()
     st.caption(
-        f"Computed: plain step {ms(found.tpot_plain)}, c = {significant(found.halves.cost.c)}, "
-        f"drafting and overhead {significant(float(found.curve.draft_cost[scenario().gamma]))} "
+        f"Computed: plain step {interval(found.endpoint.plain, ms)}, "
+        f"c = {significant(found.speculation.cost.c)}, "
+        f"drafting and overhead {significant(float(found.curve.draft_cost[found.gamma]))} "
         "plain steps."
     )
 
 
 def verify_caption() -> None:
     """What the step-time model computed for verification."""
-    if scenario().draft_form != "hardware":
+    if not scenario().costs.computed:
         return
     found = prediction()
-    gamma = scenario().gamma
+    gamma = found.gamma
     st.caption(
         f"Verification cost, computed: a pass over {gamma + 1} tokens costs "
         f"{significant(float(found.curve.verify_cost[gamma]))} plain steps; 1 = memory-bound, "
@@ -122,10 +151,10 @@ def verify_caption() -> None:
 
 def needs_hardware() -> None:
     """A page that computes from hardware: offer a pair to start from, and stop until then."""
-    if scenario().draft_form == "hardware":
+    if scenario().costs.computed:
         return
     say(
-        "This page computes step times: it needs your GPU, target, draft, batch and context.",
+        "This page computes step times: it needs your GPU, target, draft and load.",
         "memory",
     )
     with answer_place("answer_start"):

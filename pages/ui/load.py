@@ -2,10 +2,9 @@
 
 import streamlit as st
 
-from pages.ui.furniture import safe, verbatim
-from specmath.serving.schedule import SWITCHING_NOTES
-from specmath.serving.study import LONGEST_SCHEDULE, LoadStudy
-from specmath.serving.words import memory_sentence
+from pages.ui.furniture import verbatim
+from specmath.load import LONGEST_SCHEDULE, LoadStudy
+from specmath.words.load import SWITCHING_NOTES, memory_sentence
 
 
 def show_memory(study: LoadStudy) -> None:
@@ -41,4 +40,4 @@ def show_schedule(study: LoadStudy) -> None:
     second.code(schedule.vllm_config(as_list=True), language=None, wrap_lines=True)
     st.caption("Both spellings are in use: check the version you run.")
     for note in SWITCHING_NOTES:
-        st.caption(f":material/warning: {safe(note)}")
+        st.caption(f":material/warning: {verbatim(note)}")

@@ -3,9 +3,9 @@
 import streamlit as st
 
 from specmath.logs import Reading
-from specmath.logs.speed import Speed, speed_of
-from specmath.logs.taken import SHAPES, Shape, shape_of
-from specmath.wording import significant
+from specmath.numbers import significant
+from specmath.review.into_scenario import SHAPES, Shape, shape_of
+from specmath.review.observed import Speed, speed_of, throughput_of, tpot_of
 
 
 def beside(reading: Reading) -> tuple[Speed | None, Shape]:
@@ -23,7 +23,7 @@ def beside(reading: Reading) -> tuple[Speed | None, Shape]:
         own_ms = columns[1].number_input(
             "This run: ms per token", min_value=0.001, value=None, key="log_ms",
             help="Mean TPOT with speculation; from the log where it prints one.",
-            placeholder=_printed(reading, "mean_tpot_ms"),
+            placeholder=_printed(tpot_of(reading), 1e3),
         )  # fmt: skip
         plain_rate = columns[2].number_input(
             "Plain: tokens/s", min_value=0.001, value=None, key="log_plain_rate",
@@ -31,7 +31,7 @@ def beside(reading: Reading) -> tuple[Speed | None, Shape]:
         )  # fmt: skip
         own_rate = columns[3].number_input(
             "This run: tokens/s", min_value=0.001, value=None, key="log_rate",
-            placeholder=_printed(reading, "output_throughput", "tokens_per_second"),
+            placeholder=_printed(throughput_of(reading)),
         )  # fmt: skip
         left, right = st.columns([1, 3])
         left.number_input(
@@ -58,9 +58,5 @@ def beside(reading: Reading) -> tuple[Speed | None, Shape]:
     return speed, stated or shape_of(reading)
 
 
-def _printed(reading: Reading, *names: str) -> str:
-    for name in names:
-        value = reading.fact(name)
-        if isinstance(value, float):
-            return f"{significant(value)} (log)"
-    return "unknown"
+def _printed(value: float | None, by: float = 1.0) -> str:
+    return "unknown" if value is None else f"{significant(value * by)} (log)"

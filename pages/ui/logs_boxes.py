@@ -4,8 +4,7 @@ import streamlit as st
 
 from pages.ui.furniture import verbatim
 from specmath.checks import InputError
-from specmath.logs import LogError, Reading, read
-from specmath.logs.plain import read_run
+from specmath.logs import Reading, read, read_run
 
 LONGEST_PASTE = 1_000_000
 
@@ -55,9 +54,9 @@ def upload_box(key: str, label: str) -> list[bytes]:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def run_cached(sources: tuple[str | bytes, ...]) -> list[Reading]:
+def run_cached(sources: tuple[str | bytes, ...], gamma: int | None = None) -> list[Reading]:
     """As read_cached; of a run without speculation its speed."""
-    return read_run(list(sources) if len(sources) > 1 else sources[0])
+    return read_run(list(sources) if len(sources) > 1 else sources[0], gamma=gamma)
 
 
 def side(key: str, label: str, *, plain: bool = False) -> list[Reading] | None:
@@ -72,6 +71,6 @@ def side(key: str, label: str, *, plain: bool = False) -> list[Reading] | None:
     try:
         sources = tuple(files) or (text,)
         return run_cached(sources) if plain else read_cached(sources, None)
-    except (LogError, InputError) as error:
+    except InputError as error:
         st.error(verbatim(str(error)), icon=":material/error:")
         return None

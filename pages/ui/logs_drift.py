@@ -2,21 +2,28 @@
 
 import streamlit as st
 
-from pages.ui.furniture import chart, drawer, safe, verbatim
-from pages.ui.logs import show_costs
+from pages.ui.furniture import chart, downloads, drawer, plain_table, verbatim
+from pages.ui.logs import given_costs, show_costs
 from pages.ui.logs_boxes import side
-from pages.ui.state import scenario
 from specmath.charts.logs import windows_chart
 from specmath.checks import InputError
-from specmath.logs.drift_answer import CHECK_FIRST, DriftAnswer, drift_answer
-from specmath.logs.drift_report import RULES, alarm_sentence, alert_rule
-from specmath.wording import ms, significant, usd
+from specmath.numbers import significant
+from specmath.review.drift_causes import RULES, Comparison, alert_rule, compare
+from specmath.tables.logs import drift_table
+from specmath.words.drift import (
+    CHECK_FIRST,
+    alarm_sentence,
+    cause_line,
+    drift_said,
+    measure_words,
+    scrape_command,
+)
 
-BOXES = {True: st.error, False: st.success, None: st.warning}
-ICONS = {
-    True: ":material/trending_down:",
-    False: ":material/check_circle:",
-    None: ":material/question_mark:",
+BOXES = {
+    "bad": (st.error, ":material/trending_down:"),
+    "info": (st.warning, ":material/trending_down:"),
+    "good": (st.success, ":material/check_circle:"),
+    "unknown": (st.warning, ":material/question_mark:"),
 }
 
 
@@ -36,12 +43,12 @@ def show_drift() -> None:
         st.info("Give both logs.", icon=":material/compare_arrows:")
         return
     try:
-        answer = drift_answer(before, after, scenario(), design_effect=_design_effect())
+        pair = compare(before, after, given_costs(), design_effect=_design_effect())
     except InputError as error:
         st.error(f"{verbatim(str(error))}.", icon=":material/error:")
         return
-    _show(answer)
-    _show_rule(answer.before.engine)
+    _show(pair)
+    _show_rule(pair.before.engine)
 
 
 def _design_effect() -> float | None:
@@ -50,56 +57,48 @@ def _design_effect() -> float | None:
     return None if value is None else float(value)
 
 
-def _show(answer: DriftAnswer) -> None:
-    found = answer.found
-    ended = found.later is not None
-    box, icon = (st.warning, ICONS[True]) if ended else (BOXES[found.fallen], ICONS[found.fallen])
-    box(verbatim(answer.sentence), icon=icon)
+def _show(pair: Comparison) -> None:
+    found, said = pair.found, drift_said(pair)
+    box, icon = BOXES[said.state]
+    box(verbatim(said.headline), icon=icon)
     if found.tipping is not None or found.design_effect is not None:
         st.number_input(
             "Design effect, assumed", min_value=1.0, value=None, key="drift_effect",
             placeholder="unknown", help="How many times the variance of independent steps a total "
             "has. Totals do not show it; it grows with the load.",
         )  # fmt: skip
-    if answer.cost is not None and found.fallen:
-        for gamma in dict.fromkeys((answer.before.gamma, answer.after.gamma)):
-            show_costs(gamma)
     if found.fallen:
-        left, right = st.columns([9, 10], gap="medium")
-        with left:
-            _table(answer)
-            st.markdown(f"**{CHECK_FIRST}**")
-            st.markdown("\n".join(f"- {verbatim(line)}" for line in answer.cause_lines))
-        with right:
-            _chart(answer)
-    for note in answer.notes:
+        _show_fall(pair)
+    for note in said.because:
         st.caption(f":material/info: {verbatim(note)}")
-    if answer.command:
-        st.code(answer.command, language="bash")
+    if command := scrape_command(pair):
+        st.code(command, language="bash")
 
 
-def _table(answer: DriftAnswer) -> None:
-    """Before and after, as far as the costs of the scenario tell."""
-    found, cost = answer.found, answer.cost
-    rows = [(found.measure, significant(found.before), significant(found.after))]
-    if cost is not None and cost.seconds_before is not None:
-        rows.append(("per token", ms(cost.seconds_before), ms(cost.seconds_after)))
-    if cost is not None and cost.usd_before is not None:
-        rows.append(("per million tokens", usd(cost.usd_before), usd(cost.usd_after)))
-    then = "Since the fall" if found.later is None else "During the fall"
-    lines = [f"| | Before | {then} |", "|---|---:|---:|"]
-    lines += [f"| {name[0].upper()}{name[1:]} | {old} | {new} |" for name, old, new in rows]
-    st.markdown(safe("\n".join(lines)))
+def _show_fall(pair: Comparison) -> None:
+    """Before and after, as far as the costs of the scenario tell, causes and the windows."""
+    if pair.cost is not None:
+        for gamma in dict.fromkeys((pair.before.gamma, pair.after.gamma)):
+            show_costs(gamma)
+    table = drift_table(pair)
+    left, right = st.columns([9, 10], gap="medium")
+    with left:
+        plain_table(table)
+        st.markdown(f"**{CHECK_FIRST}**")
+        st.markdown("\n".join(f"- {verbatim(cause_line(cause))}" for cause in pair.causes))
+    with right:
+        _chart(pair)
+    downloads(table)
 
 
-def _chart(answer: DriftAnswer) -> None:
-    found, after = answer.found, answer.after
+def _chart(pair: Comparison) -> None:
+    found, after = pair.found, pair.after
     if sum(w.tokens_per_step is not None for w in after.windows) < 2:
         return
     chart(
-        windows_chart(after, answer.before),
+        windows_chart(after, pair.before),
         "Tokens per step over time, current",
-        f"Before: {significant(found.before)} {found.measure}. {alarm_sentence(found)}",
+        f"Before: {significant(found.before)} {measure_words(found)}. {alarm_sentence(found)}",
         height=280,
     )
 

@@ -5,24 +5,32 @@ from contextlib import suppress
 
 import streamlit as st
 
-from pages.ui.furniture import NBSP, chart, safe, table, verbatim
+from pages.ui.furniture import chart, downloads, drawer, plain_table, table, verbatim
+from pages.ui.logs import given_costs
 from pages.ui.logs_given import engine_name
-from pages.ui.state import scenario
 from specmath.charts.logs import survival_chart, windows_chart
 from specmath.checks import InputError
 from specmath.logs import Reading
-from specmath.logs.answer import Answer
-from specmath.logs.gamma_advice import GAMMA, gamma_rows
-from specmath.logs.speed import Speed
-from specmath.logs.taken import Shape, drafts_of
-from specmath.predict import predict
-from specmath.views.logs import survival_table, windows_table
-from specmath.wording import significant
+from specmath.numbers import ms, significant
+from specmath.review.into_scenario import Shape, endpoint_of
+from specmath.review.observed import Speed, throughput_of, tpot_of
+from specmath.tables.logs import (
+    facts_table,
+    gammas_table,
+    reading_table,
+    survival_table,
+    windows_table,
+)
+from specmath.tables.service import service_table
+from specmath.words.logs import GAMMA
+from specmath.words.said import Said
 
 
-def headline(reading: Reading, answers: Sequence[Answer]) -> str:
+def headline(reading: Reading, answers: Sequence[Said]) -> str:
     """What the log says, and what to do about γ, in two sentences."""
     said = [f"**{verbatim(engine_name(reading))}**, {verbatim(reading.format)}:"]
+    if not reading.speculates and reading.service.speed_told:
+        return " ".join([*said, _plain(reading)])
     if reading.tokens_per_step is not None:
         said.append(
             f"**{significant(reading.tokens_per_step)} tokens a step**, bonus token included,"
@@ -31,48 +39,40 @@ def headline(reading: Reading, answers: Sequence[Answer]) -> str:
         said.append(f"{significant(reading.tokens_per_pass)} tokens a decode pass,")
     elif reading.accepted_share is not None:
         said.append(f"{reading.accepted_share:.1%} accepted ÷ drafted,")
-    said.append("α unknown." if reading.alpha is None else f"**α = {significant(reading.alpha)}**.")
-    said += [answer.headline for answer in answers if answer.question == GAMMA]
-    return safe(" ".join(said))
+    said.append(_alpha(reading))
+    said += [verbatim(answer.headline) for answer in answers if answer.question == GAMMA]
+    return " ".join(said)
+
+
+def _alpha(reading: Reading) -> str:
+    if reading.alpha is not None:
+        return f"**α = {significant(reading.alpha)}**."
+    if reading.alpha_interval is None:
+        return "α unknown."
+    low, high = map(significant, reading.alpha_interval)
+    return f"**α between {low} and {high}**."
+
+
+def _plain(reading: Reading) -> str:
+    """The speed of a run that did not speculate."""
+    each, total = tpot_of(reading), throughput_of(reading)
+    told = [
+        f"**{ms(each)} a token**" if each is not None else "",
+        f"{significant(total)} tokens/s in total" if total is not None else "",
+        f"{reading.service.running:.3g} requests running" if reading.service.running else "",
+    ]
+    return f"a run without speculation, {', '.join(text for text in told if text)}."
 
 
 def numbers(reading: Reading) -> None:
-    """The counts and rates, as a small table."""
-    interval = reading.alpha_interval
-    share = None if reading.accepted_share is None else f"{reading.accepted_share:.1%}"
-    rows = {
-        "Steps with a draft": _count(reading.steps),
-        "Tokens drafted": _count(reading.drafted),
-        "Tokens accepted": _count(reading.accepted),
-        "Accepted ÷ drafted": share,
-        "Tokens per step, bonus included": _rounded(reading.tokens_per_step),
-        "Tokens per pass, drafted or not": _rounded(reading.tokens_per_pass),
-        "γ": _count(reading.gamma),
-        "α": _rounded(reading.alpha),
-        "α, interval": interval and " to ".join(map(significant, interval)),
-        "Coverage: steps with a draft": reading.coverage and f"{reading.coverage:.0%}",
-        "Drafting, ms a step": _rounded(reading.draft_seconds and 1e3 * reading.draft_seconds),
-        "c": _rounded(reading.c),
-        "Requests, tokens per step p10 to p90": _spread(reading),
-    }
-    lines = ["| What was read | |", "|---|---:|"]
-    lines += [f"| {name} | {value.replace(' ', NBSP)} |" for name, value in rows.items() if value]
-    st.markdown("\n".join(lines))
-
-
-def _count(value: int | None) -> str | None:
-    return None if value is None else f"{value:,}"
-
-
-def _rounded(value: float | None) -> str | None:
-    return None if value is None else significant(value)
-
-
-def _spread(reading: Reading) -> str | None:
-    found = reading.requests
-    if found is None or found.measure != "tokens_per_step":
-        return None
-    return f"{significant(found.p10)} to {significant(found.p90)}"
+    """The counts and rates, as a small table with its downloads."""
+    shown = reading_table(reading) or service_table(reading)
+    if shown is None:
+        return
+    plain_table(shown)
+    with drawer("Download what was read", "download", shown.name) as opened:
+        if opened:
+            downloads(shown)
 
 
 def show_warnings(reading: Reading) -> None:
@@ -111,8 +111,7 @@ def show_windows(reading: Reading) -> None:
 def show_tables(reading: Reading, speed: Speed | None, shape: Shape) -> None:
     """What the charts show, and the table over γ, each with its downloads."""
     with suppress(InputError):  # the answers say why no γ can be judged
-        drafts = predict(drafts_of(reading, scenario(), shape))
-        table(gamma_rows(reading, drafts, shape, speed))
-    for shown in (survival_table(reading), windows_table(reading)):
-        if shown is not None:
+        table(gammas_table(reading, endpoint_of(reading, given_costs(), speed, shape), shape))
+    for made in (survival_table, windows_table, service_table, facts_table):
+        if (shown := made(reading)) is not None:
             table(shown)

@@ -1,31 +1,35 @@
 """Did it work? Two runs side by side: predicted, observed, difference and the decision."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from pages.ui.furniture import MINUS, safe, verbatim
+from pages.ui.furniture import downloads, plain_table, verbatim
+from pages.ui.logs import given_costs
 from pages.ui.logs_boxes import side
 from pages.ui.state import examples, scenario
 from specmath.checks import InputError
-from specmath.logs.observed import Span
-from specmath.logs.review import Review, cost_unknown, review
+from specmath.review.before_after import Decision, Review, review
 from specmath.scenario.faults import in_words
-from specmath.wording import ratio
+from specmath.tables.logs import review_table
+from specmath.tables.service import pair_table
+from specmath.words.review import review_said, review_warnings
 
-BOXES = {"keep": st.success, "roll back": st.error, "change": st.info, "run longer": st.warning}
-ICONS = {
-    "keep": ":material/check_circle:",
-    "roll back": ":material/undo:",
-    "change": ":material/tune:",
-    "run longer": ":material/hourglass_top:",
+BOXES: dict[Decision, tuple[Callable[..., object], str]] = {
+    "keep": (st.success, ":material/check_circle:"),
+    "roll back": (st.error, ":material/undo:"),
+    "change": (st.info, ":material/tune:"),
+    "cannot tell": (st.warning, ":material/hourglass_top:"),
+    "not comparable": (st.warning, ":material/difference:"),
 }
 
 
 def show_review() -> None:
     """Both sides' boxes, and the decision once both can be read."""
     st.caption(
-        "Two benchmark results (vllm bench serve, SGLang's bench_serving; several runs of each "
-        "give a better interval), metrics pages or logs, of the same load before and after. Before "
-        "needs only its speed: a plain run of llama.cpp or a table of guidellm will do."
+        "Two benchmark results (several runs of each give a better interval), metrics pages or "
+        "logs of any engine, of the same load before and after. Before needs only its speed: a "
+        "plain run will do."
     )
     sides = []
     for column, (key, label) in zip(
@@ -41,7 +45,7 @@ def show_review() -> None:
         st.info("Give both sides.", icon=":material/compare_arrows:")
         return
     try:
-        base = scenario() if planned or "draft cost" not in examples() else cost_unknown(scenario())
+        base = scenario() if planned else given_costs()
         found = review(sides[0], sides[1], base, planned=planned)
     except InputError as error:
         st.error(f"{verbatim(in_words(str(error)))}.", icon=":material/error:")
@@ -62,25 +66,14 @@ def _whose(planned: bool) -> str:
 
 
 def _show(found: Review) -> None:
-    because = " ".join(f"{reason}." for reason in found.because)
-    BOXES[found.decision](safe(f"**{found.headline}** {because}"), icon=ICONS[found.decision])
-    lines = ["| | Value | Interval | Where it comes from |", "|---|---:|---:|---|"]
-    lines += [_line("Predicted speedup", found.predicted, ratio)]
-    lines += [_line(f"Observed speedup, by {found.measure}", found.observed, ratio)]
-    lines += [_line("Observed against predicted", found.difference, _percent)]
-    st.markdown(safe("\n".join(lines)))
-    for warning in found.warnings:
-        st.warning(verbatim(warning), icon=":material/warning:")
-
-
-def _line(name: str, span: Span | None, show) -> str:  # type: ignore[no-untyped-def]
-    if span is None:
-        return f"| {name} | unknown | | |"
-    interval = "none"
-    if span.low is not None and span.high is not None:
-        interval = f"{show(span.low)} to {show(span.high)}"
-    return f"| {name} | {show(span.value)} | {interval} | {span.basis} |"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:+.1f}%".replace("-", MINUS)
+    said = review_said(found)
+    box, icon = BOXES[found.decision]
+    box(f"**{verbatim(said.headline)}**", icon=icon)
+    if said.because:
+        st.markdown("\n".join(f"- {verbatim(reason)}." for reason in said.because))
+    for shown in (review_table(found), pair_table(found.before, found.after)):
+        if shown is not None:
+            plain_table(shown)
+            downloads(shown)
+    for warning in review_warnings(found):
+        st.caption(f":material/info: {verbatim(warning)}")

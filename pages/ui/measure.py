@@ -5,23 +5,19 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui import measure_pair
 from pages.ui.furniture import verbatim
-from pages.ui.measure_choices import kept
-from pages.ui.measure_job import SMOLLM2, Job, Models
-from pages.ui.measure_tab import connected
+from pages.ui.measure_job import Job, Kept, Models, connected, keep
+from pages.ui.measure_job import kept as kept_here
+from pages.ui.state import MEASUREMENT
 from specmath.checks import InputError
-from specmath.measure.files import read_report
-from specmath.measure.optional import commands, lacking
-from specmath.measure.pairs import BUILTIN, builtin_prompts
-from specmath.measure.plan import Plan
-from specmath.measure.prompts import Prompt, parse_prompts, spread
-from specmath.measure.report import Report
-from specmath.measure.smollm2 import smollm2_prompts
-from specmath.measure.written import real_numbers, whole_numbers
+from specmath.measure.pairs import BUILTIN, SHIPPED, SMOLLM2, builtin_prompts
+from specmath.measure.plan import Plan, Prompt, parse_prompts, real_numbers, spread, whole_numbers
+from specmath.measure.report import Report, read_report
+from specmath.measure.server.client import is_loopback
+from specmath.measure.torch_model import commands, lacking
 
-SHIPPED, PASTED, FILE = "Shipped with specmath", "Paste my own", "Open a file"
-SHIPPED_ARE = {
+OURS, PASTED, FILE = "Shipped with specmath", "Paste my own", "Open a file"
+OURS_ARE = {
     BUILTIN: "Prose, code, JSON and grounded text that the pair never saw in training.",
     SMOLLM2: "Twelve short tasks, asked as chat: prose, code, JSON and grounded.",
 }
@@ -37,37 +33,37 @@ def settings(busy: bool) -> None:
     """The inputs, the button that starts a measurement of them, and why the last one failed."""
     pair, prompts, numbers = st.columns([4, 4, 3], gap="medium")
     with pair:
-        models = measure_pair.models()
+        pair_of = models()
     with prompts:
-        given = _prompts(models.target)
+        given = _prompts(pair_of.target)
     with numbers:
         asked = _numbers()
     try:
-        plan = _plan(given(), *asked)
+        plan = asked(given())
     except InputError as error:
         st.error(f"{verbatim(str(error))}.", icon=":material/error:")
         plan = None
-    missing = [] if models.target == BUILTIN else lacking(models.target == SMOLLM2)
+    missing = [] if pair_of.target == BUILTIN else lacking(pair_of.target == SMOLLM2)
     if missing:
         _say_how_to_install(missing)
     left, right = st.columns([1, 3], vertical_alignment="center")
     with left:
         if st.button(
-            "Measure",
-            type="primary",
-            icon=":material/straighten:",
+            "Measure", type="primary", icon=":material/straighten:", width="stretch",
             disabled=busy or plan is None or bool(missing),
-            width="stretch",
-        ):
-            st.session_state["measurement"] = Job(models, plan, connected())
+        ):  # fmt: skip
+            begun = Job(pair_of, plan, connected())
+            st.session_state["measurement"] = begun
             st.session_state["measure_error"] = ""
+            _keep(Kept(begun))
             st.rerun()
     _say(failure())
     if plan is not None:
         right.caption(
             f"{plan.units:,} texts of up to {plan.output_tokens:,} tokens"
-            f"{_expected(models, plan)}. Nothing leaves this machine. It goes on while you read "
-            "other pages, and stops 30 s after this tab is closed."
+            f"{_expected(pair_of, plan)}. Nothing leaves this machine. It goes on while you read "
+            "other pages or load this one anew, and stops 30 s after this tab is closed: "
+            "its address then opens what is done."
         )
 
 
@@ -91,12 +87,10 @@ def _expected(models: Models, plan: Plan) -> str:
 
 def _prompts(target: str) -> Callable[[], list[Prompt]]:
     """The widgets now, the prompts later: what is wrong with them is said below the columns."""
-    source = kept("prompts", SHIPPED, st.selectbox, "Prompts", [SHIPPED, PASTED, FILE])
-    if source == SHIPPED:
-        st.caption(
-            SHIPPED_ARE.get(target, "Short texts of four kinds. Your own traffic says more.")
-        )
-        return smollm2_prompts if target == SMOLLM2 else builtin_prompts
+    source = kept("prompts", OURS, st.selectbox, "Prompts", [OURS, PASTED, FILE])
+    if source == OURS:
+        st.caption(OURS_ARE.get(target, "Short texts of four kinds. Your own traffic says more."))
+        return SHIPPED[target][1] if target in SHIPPED else builtin_prompts
     if source == PASTED:
         text = kept(
             "pasted", "", st.text_area, "Prompts, parted by blank lines", height=130,
@@ -104,13 +98,10 @@ def _prompts(target: str) -> Callable[[], list[Prompt]]:
         )  # fmt: skip
         return lambda: parse_prompts("pasted.txt", text.encode("utf-8", "replace"))
     found = st.file_uploader(
-        "Prompts",
-        type=["txt", "json", "jsonl"],
-        key="measure_file",
-        label_visibility="collapsed",
-        help="txt: parted by blank lines. json, jsonl: strings, or objects with text, and "
-        "optionally segment and response.",
-    )
+        "Prompts", type=["txt", "json", "jsonl"], key="measure_file",
+        label_visibility="collapsed", help="txt: parted by blank lines. json, jsonl: strings, or "
+        "objects with text, and optionally segment and response.",
+    )  # fmt: skip
     st.caption("json and jsonl entries may carry text, segment and response.")
     if found is not None:
         st.session_state["measure_prompts_file"] = (found.name, found.getvalue())
@@ -124,7 +115,8 @@ def _no_file() -> list[Prompt]:
     raise InputError("prompts must be given, got no file yet")
 
 
-def _numbers() -> tuple[Any, ...]:
+def _numbers() -> Callable[[list[Prompt]], Plan]:
+    """The widgets now, the plan later, as for the prompts."""
     left, right = st.columns(2)
     with left:
         temperatures = kept("temperatures", "0, 1", st.text_input, "Temperatures")
@@ -136,31 +128,129 @@ def _numbers() -> tuple[Any, ...]:
         tokens = kept("tokens", 64, st.number_input, "Tokens a text", min_value=1, step=16)
     top_p = kept("top_p", 1.0, st.number_input, "Top-p", min_value=0.01, max_value=1.0, step=0.05,
                  help="1 samples from the whole distribution.")  # fmt: skip
-    own = st.session_state["measure_choices"]["prompts"] != SHIPPED
-    return temperatures, gammas, count, tokens, top_p, own
+    own = st.session_state["measure_choices"]["prompts"] != OURS
 
+    def plan(prompts: list[Prompt]) -> Plan:
+        run = tuple(gamma for gamma in whole_numbers("γ", gammas) if gamma > 0)
+        if not run:
+            raise InputError(f"γ must hold a whole number >= 1, got {gammas!r}")
+        return Plan(
+            prompts=tuple(spread(prompts, count)), top_p=top_p, gammas=(0, *run), run_gammas=run,
+            temperatures=real_numbers("temperatures", temperatures), output_tokens=tokens,
+            own_prompts=own,
+        )  # fmt: skip
 
-def _plan(
-    prompts: list[Prompt], temperatures: str, gammas: str, count: int, tokens: int, top_p: float,
-    own: bool,
-) -> Plan:  # fmt: skip
-    run = tuple(gamma for gamma in whole_numbers("γ", gammas) if gamma > 0)
-    if not run:
-        raise InputError(f"γ must hold a whole number >= 1, got {gammas!r}")
-    return Plan(
-        prompts=tuple(spread(prompts, count)),
-        temperatures=real_numbers("temperatures", temperatures),
-        top_p=top_p,
-        gammas=(0, *run),
-        run_gammas=run,
-        output_tokens=tokens,
-        own_prompts=own,
-    )
+    return plan
 
 
 def failure() -> str:
     """Why the last measurement ended without a report; "" where it did not."""
     return str(st.session_state.get("measure_error", ""))
+
+
+# ── which pair ───────────────────────────────────────────────────────────────────────────────
+
+
+BUILTIN_PAIR, DEMO, FOLDERS = "Built-in", "SmolLM2-135M", "Folders"
+LOOK_UP = {"ngram": "N-gram look-up in the text"}
+SKIP = {"skip": "The target with layers left out"}
+BUILTIN_DRAFTS = {
+    "model": "Draft model", "model:argmax": "Draft model, takes its most likely token",
+    **LOOK_UP, **SKIP,
+}  # fmt: skip
+DEMO_DRAFTS = {
+    **LOOK_UP, "trained": "Trained draft of two layers, output head of few tokens",
+    "trained:full": "Trained draft of two layers, whole output head", **SKIP,
+}  # fmt: skip
+FOLDER_DRAFTS = {"model": "A second model", **LOOK_UP, **SKIP}
+READY = {
+    BUILTIN_PAIR: (
+        BUILTIN, BUILTIN_DRAFTS, "3-5",
+        "The pair that ships with specmath: a target of 1.2 million parameters, small "
+        "enough for any CPU. It shows how measuring works; its numbers are not yours.",
+    ),
+    DEMO: (
+        SMOLLM2, DEMO_DRAFTS, "27,28",
+        "SmolLM2-135M-Instruct from the package registry, without a hub: a small but real "
+        "model. Look-up pays on grounded text, and hardly elsewhere; the trained draft ran at "
+        "0.73× to 0.88× where it was measured, as scoring two tokens cost 1.65 plain steps.",
+    ),
+}  # fmt: skip
+"""Pairs that need no folder: what the package calls them, their drafts, layers to leave out."""
+
+
+def models() -> Models:
+    """The pair that the widgets name."""
+    pairs = [BUILTIN_PAIR, DEMO, FOLDERS]
+    if not is_loopback(st.get_option("server.address") or ""):
+        pairs.remove(FOLDERS)
+        st.caption("Folders are off: others reach this app, and could try any path of its machine.")
+    where = kept("pair", BUILTIN_PAIR, st.segmented_control, "Pair", pairs, required=True)
+    if where in READY:
+        target, drafts, layers, about = READY[where]
+        kind = _draft(f"{target}_draft", drafts, about)
+        return Models(target, _with_layers(kind, target, layers))
+    target = kept(
+        "target", "", st.text_input, "Target: folder or hub name",
+        placeholder="a folder with config.json, or organisation/model",
+    )  # fmt: skip
+    kind = _draft("draft_kind", FOLDER_DRAFTS)
+    argmax = False
+    if kind == "model":
+        draft = kept(
+            "draft", "", st.text_input, "Draft: folder or hub name",
+            placeholder="one with the same tokenizer",
+        )  # fmt: skip
+        argmax = kept("argmax", False, st.checkbox, "Draft takes its most likely token")
+    else:
+        draft = _with_layers(kind, "folder", "")
+    dtype = kept(
+        "dtype", "auto", st.selectbox, "Numbers", ["auto", "float32", "bfloat16", "float16"]
+    )
+    chat = kept("chat", False, st.checkbox, "Wrap prompts in the model's chat template")
+    return Models(target, draft, dtype, chat, argmax)
+
+
+def _draft(name: str, drafts: dict[str, str], help: str | None = None) -> str:
+    return str(kept(
+        name, next(iter(drafts)), st.selectbox, "Draft", list(drafts),
+        format_func=drafts.__getitem__, help=help,
+    ))  # fmt: skip
+
+
+def _with_layers(kind: str, pair: str, layers: str) -> str:
+    """The draft as the package writes it."""
+    if kind != "skip":
+        return kind
+    written = kept(
+        f"layers_{pair}", layers, st.text_input, "Layers left out, from 0",
+        placeholder="20-29 or 3,7,11",
+    )  # fmt: skip
+    return f"skip:{written}"
+
+
+# ── choices stay when the page is left and entered again ─────────────────────────────────────
+
+
+def kept_value(name: str, default: Any) -> Any:
+    """What `kept` will show."""
+    choices = st.session_state.setdefault("measure_choices", {})
+    return st.session_state.get(f"measure_{name}", choices.get(name, default))
+
+
+def forget(name: str) -> None:
+    """Let a kept widget start again from its default."""
+    st.session_state.pop(f"measure_{name}", None)
+    st.session_state["measure_choices"].pop(name, None)
+
+
+def kept(name: str, default: Any, widget: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    """A widget that keeps its value when the page is left and entered again."""
+    key = f"measure_{name}"
+    if key not in st.session_state:  # to set it again would undo what is being typed
+        st.session_state[key] = kept_value(name, default)
+    st.session_state["measure_choices"][name] = widget(*given, key=key, **more)
+    return st.session_state["measure_choices"][name]
 
 
 # ── the measurement that runs ────────────────────────────────────────────────────────────────
@@ -176,6 +266,38 @@ def job() -> Job | None:
         st.session_state["measured"] = found.report
     st.session_state["measure_error"] = found.error
     return None
+
+
+def _keep(what: Kept) -> None:
+    """Keep it in the server's memory for this page loaded anew."""
+    what.choices = dict(st.session_state.get("measure_choices", {}))
+    st.session_state["measure_key"] = keep(what)
+
+
+def recall() -> str:
+    """On the page's first run in a session, take over the measurement that its address names; from
+    then on the address names the session's own. Why it could not, "" where nothing failed."""
+    fault, named = "", st.query_params.get(MEASUREMENT, "")
+    if named and "measure_key" not in st.session_state:
+        st.session_state["measure_key"] = named
+        if (found := kept_here(named)) is None:
+            fault = (
+                "The measurement of this address is not kept by this server any more: open its "
+                "report (JSON), or measure again"
+            )
+            del st.session_state["measure_key"]
+            del st.query_params[MEASUREMENT]
+        else:
+            st.session_state.setdefault("measure_choices", {}).update(found.choices)
+            if found.job is not None:
+                found.job.watch_too(connected())
+                st.session_state["measurement"] = found.job
+            else:
+                st.session_state["measured"] = found.report
+    key = st.session_state.get("measure_key")
+    if key is not None and st.query_params.get(MEASUREMENT) != key:
+        st.query_params[MEASUREMENT] = key
+    return fault
 
 
 @st.fragment(run_every=TICK_SECONDS)
@@ -211,21 +333,22 @@ def measured() -> Report | None:
 def open_report() -> None:
     """Open the JSON of an earlier report; one that cannot be read changes nothing."""
     found = st.file_uploader("Open an earlier report (JSON)", type="json", key="measure_report")
-    if found is None or st.session_state.get("measure_opened") == found.file_id:
-        _say(st.session_state.get("measure_fault", "") if found is not None else "")
+    if found is None:
         return
-    st.session_state["measure_opened"] = found.file_id
-    try:
-        st.session_state["measured"] = read_report(found.getvalue().decode("utf-8"))
-    except UnicodeDecodeError:
-        fault = f"{found.name} is not UTF-8 text"
-    except InputError as error:
-        fault = f"{found.name}: {error}"
-    else:
+    if st.session_state.get("measure_opened") != found.file_id:
+        st.session_state["measure_opened"] = found.file_id
         st.session_state["measure_fault"] = ""
-        st.session_state["measure_error"] = ""
-        st.rerun()
-    st.session_state["measure_fault"] = f"{fault}. Nothing was opened"
+        try:
+            opened = read_report(found.getvalue().decode("utf-8"))
+            st.session_state["measured"] = opened
+            st.session_state["measure_error"] = ""
+            _keep(Kept(report=opened))
+            st.rerun()
+        except UnicodeDecodeError:
+            fault = f"{found.name} is not UTF-8 text"
+        except InputError as error:
+            fault = f"{found.name}: {error}"
+        st.session_state["measure_fault"] = f"{fault}. Nothing was opened"
     _say(st.session_state["measure_fault"])
 
 

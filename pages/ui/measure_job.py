@@ -1,15 +1,21 @@
-"""A measurement in a thread of its own: it outlives a rerun and a move to another page, no more."""
+"""A measurement in a thread of its own: it outlives a rerun, a move to another page and a page that
+is loaded anew; and what this server keeps of those that were made."""
 
 import gc
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specmath.checks import InputError
-from specmath.measure.pairs import BUILTIN, Pair, load_pair
+from specmath.measure.pairs import BUILTIN, SMOLLM2, Pair, load_pair
 from specmath.measure.plan import Plan
 from specmath.measure.report import Report
 from specmath.measure.run import measure
@@ -23,11 +29,18 @@ EARLY = 0.02
 PATIENCE_SECONDS = 30.0
 """How long a measurement goes on while no tab shows it: a page loaded anew is back in a second."""
 
-SMOLLM2 = "smollm2"
 
+def connected() -> Callable[[], bool]:
+    """Asks, from any thread, whether the tab that runs this script is open and connected.
 
-class _Abandoned(Exception):
-    """Nobody has looked for too long."""
+    A closed tab, a lost network and a computer asleep all end its connection. Without a server (a
+    script run by a test) the answer is always yes.
+    """
+    context = get_script_run_ctx()
+    if context is None or not runtime.exists():
+        return lambda: True
+    session, server = context.session_id, runtime.get_instance()
+    return lambda: server.is_active_session(session)
 
 
 @dataclass(frozen=True)
@@ -45,11 +58,7 @@ class Models:
 
     def load(self) -> Pair:
         target, draft = self.target, self.draft
-        if target == SMOLLM2:
-            from specmath.measure.smollm2 import smollm2_pair
-
-            return smollm2_pair(draft)
-        if target != BUILTIN:
+        if target not in (BUILTIN, SMOLLM2):
             target = _folder("target", target)
             if draft.split(":")[0] not in ("ngram", "skip"):
                 draft = _folder("draft", draft)
@@ -72,8 +81,8 @@ def _folder(what: str, name: str) -> str:
 class Job:
     """One measurement, begun at once; the page reads its fields and may set `cancel`.
 
-    It ends with `report` or with `error`, and then `alive` is false. It stops by itself, without a
-    report, once `watched` has been false for `PATIENCE_SECONDS`.
+    It ends with `report` or with `error`, and then `alive` is false. It stops by itself, with what
+    is done, once `watched` has been false for `PATIENCE_SECONDS`.
     """
 
     models: Models
@@ -87,6 +96,7 @@ class Job:
     error: str = ""
     cancel: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
+    abandoned: bool = False
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._run, name="measure", daemon=True).start()
@@ -94,6 +104,11 @@ class Job:
     @property
     def alive(self) -> bool:
         return not self.ended.is_set()
+
+    def watch_too(self, watched: Callable[[], bool]) -> None:
+        """Another tab shows it as well: it goes on while any of them does."""
+        before = self.watched
+        self.watched = lambda: watched() or before()
 
     @property
     def seconds_left(self) -> float | None:
@@ -115,15 +130,13 @@ class Job:
                 # progress is shown: through all objects of torch that took most of the time.
                 gc.freeze()
                 self.begun = time.monotonic()
-                self.report = measure(pair, self.plan, self._tell, self._cancelled)
+                found = measure(pair, self.plan, self._tell, self._cancelled)
+                left = {"reason": f"its browser tab was gone for {PATIENCE_SECONDS:.0f} s"}
+                partial = self.abandoned and found.status == "partial"
+                self.report = found.model_copy(update=left) if partial else found
             finally:
                 gc.unfreeze()
                 ONE_AT_A_TIME.release()
-        except _Abandoned:
-            self.error = (
-                f"the measurement was stopped: its browser tab was closed or without connection "
-                f"for {PATIENCE_SECONDS:.0f} s"
-            )
         except InputError as error:
             self.error = str(error)
         except Exception as error:  # of a model's own code: the page must say so and live on
@@ -145,4 +158,38 @@ class Job:
         if self.watched():
             self.seen = now
         elif now - self.seen > PATIENCE_SECONDS:
-            raise _Abandoned
+            self.abandoned = True
+            self.cancel.set()
+
+
+# ── what this server keeps ───────────────────────────────────────────────────────────────────
+
+MOST_KEPT = 20
+"""Measurements; the oldest make room."""
+
+
+@dataclass
+class Kept:
+    """A measurement under way or its report, and what was chosen on the page."""
+
+    job: Job | None = None
+    report: Report | None = None
+    choices: dict[str, Any] = field(default_factory=dict)
+
+
+_SHELF: dict[str, Kept] = {}
+
+
+def keep(kept: Kept) -> str:
+    """Keep it in this server's memory; the key, which nobody guesses, goes into the address."""
+    key = secrets.token_urlsafe(9)
+    _SHELF[key] = kept
+    for oldest in list(_SHELF)[:-MOST_KEPT]:
+        if (job := _SHELF[oldest].job) is None or not job.alive:
+            _SHELF.pop(oldest, None)
+    return key
+
+
+def kept(key: str) -> Kept | None:
+    """What is kept under that key; None where it is not (any more)."""
+    return _SHELF.get(key)

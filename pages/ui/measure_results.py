@@ -1,51 +1,52 @@
 """Measure: the answer of a report, its charts, its tables, its files, the way to the calculator."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.furniture import verbatim
-from pages.ui.measure_choices import forget, kept, kept_value
-from pages.ui.state import adopt
+from pages.ui.measure import forget, kept, kept_value
+from pages.ui.state import adopt, examples, scenario
 from specmath.charts.measure import (
     alpha_by_segment,
     gap_histogram,
     speedup_beside,
     survival_by_position,
 )
+from specmath.charts.measured_page import measured_page
 from specmath.checks import InputError
-from specmath.measure.files import report_csv, write_report
-from specmath.measure.report import Report
-from specmath.measure.to_scenario import to_scenario
-from specmath.views.measured import (
-    Place,
-    acceptance_of,
+from specmath.measure.into_scenario import to_scenario
+from specmath.measure.report import ALL, Report, ReportPart, write_report
+from specmath.tables.measured import (
     acceptance_table,
-    comparison_at_best,
-    comparison_of,
     comparison_table,
-    cost_table,
-    error_rows,
-    headline,
+    cost_tables,
+    errors_table,
     median_errors,
-    places,
-    run_of,
-    where_measured,
+    report_csv,
 )
+from specmath.words.measured import check_said, clock_said, headline, where_measured
 
-LABELS = {"all": "all texts"}
+FILES = (
+    ("JSON", write_report, "application/json", "The whole report; this page opens it again."),
+    ("CSV", report_csv, "text/csv",
+     "Predicted beside measured, a row for each text, temperature and γ."),
+    ("HTML", measured_page, "text/html", "A page to hand on; it needs no network."),
+)  # fmt: skip
 MARKS = {
     "good": ":green[:material/check_circle:]",
     "note": ":material/info:",
 }
 
 
-def show_answer(report: Report, place: Place | None) -> None:
+def show_answer(report: Report, place: ReportPart | None) -> None:
     """The outcome, whether all was finished, where it was measured, what the self-check says."""
     for check in report.checks:
         if check.level == "bad":
-            st.error(f"**{verbatim(check.message)}**", icon=":material/error:")
+            st.error(f"**{verbatim(check_said(check))}**", icon=":material/error:")
     if report.status == "partial":
         st.warning(
             f"**Partial**: {verbatim(report.reason)}. Only what was finished is below.",
@@ -59,44 +60,38 @@ def show_answer(report: Report, place: Place | None) -> None:
         )
     else:
         outcome, numbers = headline(report, place)
-        where = "" if place.segment == "all" else f", {verbatim(place.segment)}"
+        where = "" if place.segment == ALL else f", {verbatim(place.segment)}"
         st.info(
-            f"**At T={place.temperature:g}{where}: {outcome}** {numbers}",
+            f"**At T={place.temperature:g}{where}: {verbatim(outcome)}** {verbatim(numbers)}",
             icon=":material/straighten:",
         )
-    st.caption(f":material/computer: {verbatim(where_measured(report))}{_clock(report)}")
+    where = " ".join((where_measured(report), clock_said(report)))
+    st.caption(f":material/computer: {verbatim(where)}")
     _show_checks(report)
-
-
-def _clock(report: Report) -> str:
-    if report.settings.clock == "wall":
-        return ""
-    return (
-        " Times of the pair are processor time of its one thread, which other programs hardly "
-        "change."
-    )
 
 
 def _show_checks(report: Report) -> None:
     """The self-check in its own words; what is bad stands above in a box of its own."""
-    lines = [f"{MARKS[c.level]} {verbatim(c.message)}" for c in report.checks if c.level in MARKS]
+    said = [check for check in report.checks if check.level in MARKS]
+    lines = [f"{MARKS[check.level]} {verbatim(check_said(check))}" for check in said]
     if lines:
         st.caption("  \n".join(lines))
 
 
-def chosen(report: Report) -> Place | None:
+def chosen(report: Report) -> ReportPart | None:
     """Temperature and segment to look at; None where the report holds no acceptance."""
-    found = places(report)
+    found = report.parts
     if not found:
         return None
     temperatures = list(dict.fromkeys(place.temperature for place in found))
-    left, right, button, files = st.columns([2, 2, 3, 3], vertical_alignment="bottom")
+    left, right, button, files = st.columns([2, 2, 3, 4], vertical_alignment="bottom")
     with left:
-        temperature = _choice("temperature", temperatures, temperatures[-1], "Temperature")
+        temperature = _choice("temperature", temperatures, -1, "Temperature", "T = {:g}".format)
     segments = [place.segment for place in found if place.temperature == temperature]
     with right:
-        segment = _choice("segment", segments, segments[0], "Text")
-    place = Place(segment, temperature)
+        said = {ALL: "all texts"}
+        segment = _choice("segment", segments, 0, "Text", lambda s: said.get(s, s))
+    place = ReportPart(segment, temperature)
     with button:
         _use(report, place)
     with files:
@@ -104,22 +99,28 @@ def chosen(report: Report) -> Place | None:
     return place
 
 
-def _choice(name: str, options: list[Any], default: Any, label: str) -> Any:
+def _choice(
+    name: str, options: list[Any], first: int, label: str, show: Callable[[Any], str]
+) -> Any:
     """A choice that another report may not have: it then starts again."""
-    if kept_value(name, default) not in options:
+    if kept_value(name, options[first]) not in options:
         forget(name)
-    show = {"temperature": lambda t: f"T = {t:g}", "segment": lambda s: LABELS.get(s, s)}[name]
-    return kept(name, default, st.selectbox, label, options, format_func=show)
+    return kept(name, options[first], st.selectbox, label, options, format_func=show)
 
 
-def _use(report: Report, place: Place) -> None:
+def _use(report: Report, place: ReportPart) -> None:
     gammas = report.settings.gammas
     if not set(range(max(gammas))) <= {0, *gammas}:
         st.caption("The calculator takes v between the γ measured on a line.")
     if not st.button("Use in the calculator", icon=":material/toggle_on:", width="stretch"):
         return
+    at = {"segment": place.segment, "temperature": place.temperature}
     try:
-        adopt(to_scenario(report, segment=place.segment, temperature=place.temperature))
+        if scenario().costs.computed and "draft cost" not in examples():
+            found = to_scenario(report, **at, into=scenario())  # their own hardware stays
+            adopt(found, still_examples={*examples()} - {"acceptance"})
+        else:
+            adopt(to_scenario(report, **at))
     except InputError as error:
         st.error(f"{verbatim(str(error))}.")
         return
@@ -127,28 +128,22 @@ def _use(report: Report, place: Place) -> None:
 
 
 def _files(report: Report) -> None:
-    json, csv = st.columns(2)
     stem = f"specmath-measured-{report.created[:10]}"
-    json.download_button(
-        "JSON", lambda: write_report(report), f"{stem}.json", "application/json",
-        icon=":material/download:", on_click="ignore", width="stretch",
-        help="The whole report; this page opens it again.",
-    )  # fmt: skip
-    csv.download_button(
-        "CSV", lambda: report_csv(report), f"{stem}.csv", "text/csv",
-        icon=":material/download:", on_click="ignore", width="stretch",
-        help="Predicted beside measured, a row for each text, temperature and γ.",
-    )  # fmt: skip
+    for column, (kind, write, mime, help) in zip(st.columns(3), FILES, strict=True):
+        column.download_button(
+            kind, partial(write, report), f"{stem}.{kind.lower()}", mime, help=help,
+            icon=":material/download:", on_click="ignore", width="stretch",
+        )  # fmt: skip
 
 
-def show_results(report: Report, place: Place) -> None:
+def show_results(report: Report, place: ReportPart) -> None:
     """Four charts and the tables behind them."""
-    row, rows = acceptance_of(report, place), comparison_of(report, place)
+    row, rows = report.acceptance_of(place), report.comparison_of(place)
     left, right = st.columns(2, gap="medium")
     with left:
         if rows:
             furniture.chart(
-                speedup_beside(rows, [run_of(report, place, each.gamma) for each in rows]),
+                speedup_beside(rows, [report.run_of(place, each.gamma) for each in rows]),
                 "Speedup over γ: predicted and measured",
                 _errors_in_words(report, place),
                 height=340,
@@ -165,52 +160,45 @@ def show_results(report: Report, place: Place) -> None:
         _show_gaps(report, place)
     if rows:
         st.subheader("Predicted beside measured", anchor=False)
-        _show_errors(report, place)
-        furniture.table(comparison_table(rows))
+        furniture.plain_table(errors_table(report, place))
+        st.caption(
+            "Run: measured speedup with its 95%; predicted: by replay with the measured v and d, "
+            "with its 95%. Predicted ÷ measured − 1 of: Theorem 3.8 with i.i.d. α; replay at v=1; "
+            "replay with the measured v and d."
+        )
+        furniture.table(comparison_table(report, place))
     furniture.table(acceptance_table(report.acceptance))
-    costs = cost_table(report)
-    if costs is not None:
+    for costs in cost_tables(report):
         furniture.table(costs)
 
 
-def _errors_in_words(report: Report, place: Place) -> str:
-    errors = median_errors(comparison_of(report, place))
+def _errors_in_words(report: Report, place: ReportPart) -> str:
+    errors = median_errors(report.comparison_of(place))
     return (
         f"Median error over γ: theorem {errors['theorem']:.0%}, replay {errors['replay']:.0%}, "
         f"replay with measured v and d {errors['replay_v']:.0%}. Bars are 95% over prompts."
     )
 
 
-def _show_errors(report: Report, place: Place) -> None:
-    heads = ("γ", "Run", "Theo&shy;rem", "Replay", "with v, d")  # narrow enough for a phone
-    lines = [f"| {' | '.join(heads)} |", "|---:|---:|---:|---:|---:|"]
-    lines += [f"| {' | '.join(cells)} |" for cells in error_rows(report, place)]
-    st.markdown("\n".join(lines))
-    st.caption(
-        "Run: measured speedup with its 95%. Theorem 3.8 with i.i.d. α; replay at v = 1; replay "
-        "with the measured v and d. In brackets: predicted ÷ measured − 1."
-    )
-
-
-def _show_survival(report: Report, place: Place) -> None:
-    row = acceptance_of(report, place)
+def _show_survival(report: Report, place: ReportPart) -> None:
+    row = report.acceptance_of(place)
     gammas = [gamma for gamma in report.settings.gammas if gamma > 0]
     if not gammas:
         return
-    ran = [gamma for gamma in gammas if run_of(report, place, gamma) is not None]
+    ran = [gamma for gamma in gammas if report.run_of(place, gamma) is not None]
     gamma = max(ran or gammas)
     replayed = row.survival[report.settings.gammas.index(gamma)]
     furniture.chart(
-        survival_by_position(row, replayed, run_of(report, place, gamma)),
+        survival_by_position(row, replayed, report.run_of(place, gamma)),
         f"How far a draft survives, at γ={gamma}",
         "The i.i.d. line takes α for every position; replay takes each token's own chance.",
         height=340,
     )
 
 
-def _show_gaps(report: Report, place: Place) -> None:
-    best, plain = comparison_at_best(report, place), run_of(report, place, 0)
-    spec = None if best is None else run_of(report, place, best.gamma)
+def _show_gaps(report: Report, place: ReportPart) -> None:
+    best, plain = report.best_of(place), report.run_of(place, 0)
+    spec = None if best is None else report.run_of(place, best.gamma)
     if best is None or spec is None or plain is None or not plain.gap_counts:
         return
     furniture.chart(

@@ -30,6 +30,7 @@ PAGES = (
     Page("cost", "Cost", "payments", "Plan"),
     Page("measure", "Measure", "straighten", "Evidence"),
     Page("logs", "Read my log", "receipt_long", "Evidence"),
+    Page("published", "How accurate is this?", "fact_check", "Evidence"),
 )
 
 

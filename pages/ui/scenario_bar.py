@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.ui.furniture import safe, verbatim
+from pages.ui.furniture import verbatim
 from pages.ui.hardware import hardware_row, served_caption, verify_caption
 from pages.ui.state import (
     adopt,
@@ -18,10 +18,12 @@ from pages.ui.state import (
 from pages.ui.widgets import choice, number, slider, text
 from specmath.checks import InputError
 from specmath.logs import LogError, read, read_rates
-from specmath.logs.taken import scenario_from
+from specmath.rates import read_rates as read_rate_list
+from specmath.review.into_scenario import scenario_from
 from specmath.scenario import EXAMPLE
 from specmath.scenario.faults import in_words
-from specmath.scenario.forms import MEASURED_AT
+from specmath.scenario.files import as_text
+from specmath.scenario.forms import ACCEPTANCE
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
@@ -79,11 +81,13 @@ def _take_rates_or_log(name: str, key: str) -> None:
     """Rates as they are; any other log gives what it carries (a share, a length, a histogram)."""
     pasted = st.session_state[key]
     try:
-        read_rates(pasted)
-    except LogError:
-        if _take_log(pasted):
-            return
-    set_raw(name, pasted)
+        rates = read_rates(pasted)
+    except InputError:
+        if not _take_log(pasted):
+            set_raw(name, pasted)  # the record says what is wrong with it
+        return
+    # A list stays as it was typed; of a log its numbers stand there.
+    set_raw(name, pasted if read_rate_list(pasted) else as_text(rates))
 
 
 def _take_log(pasted: str) -> bool:
@@ -107,7 +111,7 @@ def _take_log(pasted: str) -> bool:
 
 _ACCEPTANCE_WIDGETS = {
     "alpha": lambda: slider("alpha"),
-    **dict.fromkeys(MEASURED_AT, _measured_number),
+    **{name: _measured_number for name, form in ACCEPTANCE.items() if form.measured},
     "survival": lambda: text("rates", area=True, taken=_take_rates_or_log),
     "conditional": lambda: text("rates"),
     "mixture": lambda: text("mixture"),
@@ -144,8 +148,8 @@ def _slope() -> None:
     start = st.session_state.setdefault(slid, min(max(cost or 1.0, 1.0), top))
     text = (
         f"Verification cost: a pass over γ+1 = {gamma + 1} tokens costs this many plain steps. "
-        f"1 = memory-bound, {gamma + 1} = compute-bound. 1 is assumed until you give it. Leave "
-        "the box empty if you don't know."
+        f"1 = memory-bound, {gamma + 1} = compute-bound. At 1, without an overhead, what a step "
+        "costs besides drafting is open. Leave the box empty if you don't know either end."
     )
     wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
     label = f"v of {gamma + 1} tokens"
@@ -201,7 +205,7 @@ def pending_fault() -> None:
     """Show what a callback or an upload had to refuse, once."""
     told = st.session_state.pop("told", None)
     if told:
-        st.info(safe(told), icon=":material/receipt_long:")
+        st.info(verbatim(told), icon=":material/receipt_long:")
     fault = st.session_state.pop("fault", None)
     if fault:
         st.error(f"{verbatim(fault)}. The page keeps its state.")

@@ -1,13 +1,25 @@
 """Hardware, money, traffic and the scenario file, in the closed drawers of the sidebar."""
 
+from contextlib import suppress
+
 import streamlit as st
 
 from pages.ui.furniture import drawer
-from pages.ui.state import LONGEST_LINK, PARTS, adopt, link_length, raw, scenario
+from pages.ui.state import (
+    LONGEST_LINK,
+    PARTS,
+    adopt,
+    forget,
+    link_length,
+    raw,
+    scenario,
+    set_raw,
+)
 from pages.ui.widgets import fields, text
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE
 from specmath.scenario.files import from_toml, to_link, to_toml
+from specmath.trees import read_shape
 
 SIDEBAR = (
     ("Hardware", "memory",
@@ -15,15 +27,22 @@ SIDEBAR = (
     ("Money", "payments", ("usd_per_hour", "demand_tokens_per_second")),
     ("Traffic", "forum",
      ("acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms")),
-    ("Step details", "build", ("overhead", "c_hat", "max_gamma")),
+    ("Step details", "build", ("overhead", "c_hat", "prefill_share", "max_gamma")),
 )  # fmt: skip
 SERVED_SIDEBAR = (
+    ("Load", "groups",
+     ("batch", "request_rate", "prefix_hit", "prefix_hit_speculative", "chunk_tokens", "arrivals",
+      "decode_only")),
     ("Hardware", "memory",
-     ("tensor_parallel", "draft_tensor_parallel", "draft_gpus", "weight_dtype", "kv_dtype")),
-    *SIDEBAR[1:3],
-    ("Step details", "build", ("engine", "coverage", "max_gamma")),
+     ("draft_tensor_parallel", "draft_gpus", "weight_dtype", "kv_dtype", "expert_parallel",
+      "attention_dp")),
+    ("Drafter", "edit_note",
+     ("draft_weight_dtype", "draft_layers", "draft_vocab", "drafted_per_step")),
+    ("Money", "payments", SIDEBAR[1][2]),
+    ("Traffic", "forum", ("acceptance_source", "temperature", "copies_input", "ttft_ms")),
+    ("Step details", "build", ("coverage", "max_gamma")),
 )  # fmt: skip
-"""With the step-time model: what it needs, without what it answers."""
+"""With the step-time model: what it needs besides the bar, without what it answers."""
 
 
 def sidebar() -> None:
@@ -36,6 +55,8 @@ def sidebar() -> None:
             with drawer(label, icon, label) as opened:
                 if opened:
                     fields(*names)
+                    if label == "Drafter":
+                        text("tree", taken=_planted)
         with drawer("Save, open, share", "save", "file") as opened:
             if opened:
                 text("label")
@@ -43,9 +64,25 @@ def sidebar() -> None:
                 _link()
 
 
+def _planted(name: str, key: str) -> None:
+    """A tree brings its γ, the number of its nodes, and takes it along when it goes."""
+    typed = st.session_state[key].strip()
+    set_raw(name, typed or None)
+    with suppress(InputError):  # the record says what is wrong with it
+        set_raw("gamma", read_shape(typed).nodes if typed else None)
+    forget("gamma")
+
+
 def _file() -> None:
+    current = scenario()
+    # Made when asked: a file made at every run has gone by the time the browser looks for it.
     st.download_button(
-        "Save scenario", to_toml(scenario()), "scenario.toml", "application/toml", width="stretch"
+        "Save scenario",
+        lambda: to_toml(current),
+        "scenario.toml",
+        "application/toml",
+        on_click="ignore",
+        width="stretch",
     )
     uploaded = st.file_uploader("Open scenario", type="toml", key="scenario_upload")
     if uploaded is not None and st.session_state.get("opened") != uploaded.file_id:

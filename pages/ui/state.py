@@ -10,23 +10,19 @@ from specmath import hardware
 from specmath.checks import InputError
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario.convert import EXAMPLE_PAIR, said_as
+from specmath.scenario.endpoint import said_as
 from specmath.scenario.files import ScenarioError, build, from_link, to_link
 from specmath.scenario.forms import (
-    ACCEPTANCE_FORMS,
-    COMPUTED_FROM_HARDWARE,
-    DRAFT_FORMS,
+    ACCEPTANCE,
+    COST,
+    EXAMPLE_PAIR,
+    FORMS,
     HALVES,
-    MEASURED_AT,
-    SERVED_ONLY,
-    VERIFY_FORMS,
+    LOADS,
+    SHARED,
+    Hardware,
 )
 
-FORMS = {
-    "acceptance_form": ACCEPTANCE_FORMS,
-    "draft_form": DRAFT_FORMS,
-    "verify_form": VERIFY_FORMS,
-}
 PREFIX = "field_"
 
 PARTS = {
@@ -38,6 +34,9 @@ PARTS = {
 
 LONGEST_LINK = 2000
 """Characters; beyond it the scenario file is offered instead."""
+
+MEASUREMENT = "measurement"
+"""Parameter of the address that is no scenario's: the measurement that the page Measure shows."""
 
 
 def scenario() -> Scenario:
@@ -99,15 +98,21 @@ def set_raw(name: str, value: Any) -> None:
     touched()
     if name in FORMS:
         said = said_as(scenario(), name, value)
-        if value == "hardware":  # a pair chosen before stays
-            said = {n: raw()[n] or example for n, example in said.items()}
-            if said == EXAMPLE_PAIR:
+        if value == Hardware.name:  # a pair chosen before stays
+            pair = {n: raw()[n] or example for n, example in EXAMPLE_PAIR.items()}
+            said |= pair
+            if pair == EXAMPLE_PAIR:
                 st.session_state["examples"].add("draft cost")
         raw().update(said)
         forget(*said)
     else:
         given = {part for part, names in PARTS.items() if name in names}
         st.session_state["examples"] -= given
+    if name in LOADS:  # one says the load: the others make room, and come back where it goes
+        unset = {n: Scenario.model_fields[n].default for n in LOADS}
+        said_before = {n: getattr(scenario(), n) for n in LOADS}
+        raw().update(said_before if value == unset[name] else unset)
+        forget(*{*LOADS} - {name})
     before = _list_price()
     raw()[name] = value
     if raw()["usd_per_hour"] == before != _list_price():
@@ -115,9 +120,12 @@ def set_raw(name: str, value: Any) -> None:
         forget("usd_per_hour")
 
 
-def _list_price() -> float:
-    """The assumed price of the hardware chosen; a price that a person typed is not replaced."""
-    if raw()["draft_form"] == "hardware":
+def _list_price() -> float | None:
+    """The assumed price of the hardware chosen, None where nobody rents it out.
+
+    A price that a person typed is not replaced.
+    """
+    if raw()["draft_form"] == Hardware.name:
         with suppress(InputError):
             return hardware.find(str(raw()["gpu"])).usd_per_hour
     return float(Scenario.model_fields["usd_per_hour"].default)
@@ -129,13 +137,13 @@ def _candidate() -> dict[str, Any]:
     if values["verify_form"] == "curve" and not values["verify_costs"]:
         values["verify_form"] = "slope"  # chosen, and not given yet
     for form, forms in FORMS.items():
-        used = set(forms[values[form]])
-        for name in {n for names in forms.values() for n in names} - used - {"target_ms"}:
+        used = {*forms[values[form]].fields, *SHARED}
+        for name in {n for each in forms.values() for n in each.fields} - used:
             values.pop(name)
-    if values["acceptance_form"] not in MEASURED_AT:
+    if not ACCEPTANCE[values["acceptance_form"]].measured:
         values.pop("measured_gamma")
-    served = values["draft_form"] == "hardware"
-    for name in COMPUTED_FROM_HARDWARE if served else SERVED_ONLY:
+    cost = COST[values["draft_form"]]
+    for name in (*cost.computes, *(Hardware.alone if not cost.computed else ())):
         values.pop(name, None)
     # None stays only where it says "I don't know".
     return {n: v for n, v in values.items() if v is not None or SPECS[n].unknown}
@@ -161,7 +169,7 @@ def read_link(page: str) -> list[str]:
     the scenario stays. Only the move writes the scenario into it; writing it after a step back
     would put an entry on top of the history and trap the reader there.
     """
-    given = st.query_params.to_dict()
+    given = _of_the_scenario()
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
     edited = st.session_state.pop("touched", False)
@@ -185,6 +193,11 @@ def read_link(page: str) -> list[str]:
     return notices
 
 
+def _of_the_scenario() -> dict[str, str]:
+    """The parameters of the address but for those that are no scenario's."""
+    return {n: v for n, v in st.query_params.to_dict().items() if n != MEASUREMENT}
+
+
 def _parts_of_the_example(found: Scenario) -> list[str]:
     """A link cannot say who gave its values: those equal to the example's are taken as its."""
     return [
@@ -205,6 +218,7 @@ def write_link() -> None:
     if link_length(link) > LONGEST_LINK:
         link = {}
     st.session_state["link"] = link
-    if st.session_state.get("linked") != scenario() and st.query_params.to_dict() != link:
-        st.query_params.from_dict(link)
+    if st.session_state.get("linked") != scenario() and _of_the_scenario() != link:
+        kept = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
+        st.query_params.from_dict(link | kept)
     st.session_state["linked"] = scenario()

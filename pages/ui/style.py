@@ -25,6 +25,7 @@ STYLE = """
   .st-key-choices [data-testid=stColumn] { min-width: calc(50% - 1rem); }
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
+  .st-key-bar .st-key-load [data-testid=stColumn] { min-width: calc(50% - 1rem); }
 }
 """
 

@@ -36,10 +36,13 @@ def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: v
 
 
 def number(
-    name: str, *, label: str | None = None, hide_label: bool = False, part: str = ""
+    name: str, *, label: str | None = None, hide_label: bool = False, empty: str = "unknown"
 ) -> None:
-    """A number box. Bounds are checked by the record, which says what is wrong with a value."""
-    spec, key = SPECS[name], _key(name, part)
+    """A number box. Bounds are checked by the record, which says what is wrong with a value.
+
+    `empty`: what it says where nothing is given and nothing need be.
+    """
+    spec, key = SPECS[name], _key(name)
     value = raw()[name]
     start = _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
     st.number_input(
@@ -50,7 +53,7 @@ def number(
         step=1 if spec.whole else float(spec.step or 0.1),
         format=None if spec.whole else "%.6g",
         help=_help(spec),
-        placeholder="unknown" if spec.unknown else "type a value",
+        placeholder=empty if spec.unknown else "type a value",
         label_visibility="collapsed" if hide_label else "visible",
         on_change=_edited,
         args=(name, key),
@@ -90,6 +93,8 @@ def choice(name: str, *, label: str | None = None) -> None:
     """A select box of the field's choices."""
     spec, key = SPECS[name], _key(name)
     options = [c.value for c in spec.choices]
+    if spec.open and raw()[name] not in options:
+        options.append(raw()[name])
     start = _seed(key, raw()[name] if raw()[name] in options else options[0])
     st.selectbox(
         label or spec.title,
@@ -98,6 +103,7 @@ def choice(name: str, *, label: str | None = None) -> None:
         key=key,
         format_func=spec.label_of,
         help=_help(spec),
+        accept_new_options=spec.open,
         on_change=_edited,
         args=(name, key),
     )

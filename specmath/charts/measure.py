@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from specmath.charts.pieces import Trace, figure_of, line_of
+from specmath.charts.pieces import Trace, axis, band_of, figure_of, line_of, trace
 from specmath.measure.report import AcceptanceRow, Comparison, Interval, RunRow
 from specmath.palette import PLAIN, SPECULATION, shade
-from specmath.views.measured import PREDICTIONS
+from specmath.tables.measured import PREDICTIONS
 
 __all__ = ["alpha_by_segment", "gap_histogram", "speedup_beside", "survival_by_position"]
 
@@ -22,19 +23,15 @@ SYMBOLS = ("circle", "square", "triangle-up", "cross", "star")
 
 def _bars(found: Sequence[Interval]) -> dict[str, Any]:
     return {
-        "type": "data",
-        "symmetric": False,
+        "type": "data", "symmetric": False, "thickness": 1.5, "width": 5,
         "array": [each.high - each.value for each in found],
         "arrayminus": [each.value - each.low for each in found],
-        "thickness": 1.5,
-        "width": 5,
-    }
+    }  # fmt: skip
 
 
 def _points(x: Any, y: Any, name: str, **more: Any) -> Trace:
     marker = {"color": SPECULATION, "size": 10, "symbol": "diamond"}
-    base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "markers", "marker": marker}
-    return base | more
+    return trace("scatter", x, y, name=name, mode="markers", marker=marker) | more
 
 
 def survival_by_position(row: AcceptanceRow, replayed: Sequence[float], run: RunRow | None) -> Any:
@@ -51,10 +48,9 @@ def survival_by_position(row: AcceptanceRow, replayed: Sequence[float], run: Run
         at = list(range(1, len(seen) + 1))
         more = {"error_y": _bars(run.survival), "hovertemplate": "%{y:.3f}"}
         traces.append(_points(at, seen, "Measured, 95%", **more))
-    axes: dict[str, Any] = {"yaxis": {"title": {"text": "Survival"}, "range": [0, 1.02]}}
     ticks = {"dtick": 1} if len(positions) <= 16 else {"nticks": 9}
-    axes["xaxis"] = {"title": {"text": "Position in the draft"}, "tickformat": "d", **ticks}
-    return figure_of("", "", traces, **axes)
+    position = axis("Position in the draft", tickformat="d", **ticks)
+    return figure_of(position, axis("Survival", range=[0, 1.02]), traces)
 
 
 def alpha_by_segment(rows: Sequence[AcceptanceRow]) -> go.Figure:
@@ -66,64 +62,48 @@ def alpha_by_segment(rows: Sequence[AcceptanceRow]) -> go.Figure:
         color = shade(SPECULATION, 1 - 0.55 * number / max(1, len(temperatures) - 1))
         side = {"offsetgroup": str(number), "orientation": "h"}
         texts = [text for row in own for text in row.requests]
-        traces.append(
-            _points(
-                [row.alpha.value for row in own],
-                [row.segment for row in own],
-                f"T={temperature:g}, 95%",
-                error_x=_bars([row.alpha for row in own]),
-                marker={"color": color, "size": 10, "symbol": SYMBOLS[number % len(SYMBOLS)]},
-                hovertemplate="%{y}: α = %{x:.3f}",
-                **side,
-            )
-        )
+        traces.append(_points(
+            [row.alpha.value for row in own], [escape(row.segment, quote=False) for row in own],
+            f"T={temperature:g}, 95%", error_x=_bars([row.alpha for row in own]),
+            marker={"color": color, "size": 10, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+            hovertemplate="%{y}: α = %{x:.3f}", **side,
+        ))  # fmt: skip
         if texts:
-            traces.append(
-                _points(
-                    [text.alpha for text in texts],
-                    [text.segment for text in texts],
-                    f"each text, T={temperature:g}",
-                    marker={"color": color, "opacity": 0.5, "size": 9, "symbol": "line-ns-open"},
-                    hovertemplate="one text: α = %{x:.3f}",
-                    showlegend=False,
-                    **side,
-                )
-            )
-    axes: dict[str, Any] = {"xaxis": {"title": {"text": "Acceptance α"}, "range": [0, 1.02]}}
-    axes["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
-    return figure_of("", "", traces, hovermode="closest", scattermode="group", **axes)
+            traces.append(_points(
+                [text.alpha for text in texts],
+                [escape(text.segment, quote=False) for text in texts],
+                f"each text, T={temperature:g}", showlegend=False,
+                marker={"color": color, "opacity": 0.5, "size": 9, "symbol": "line-ns-open"},
+                hovertemplate="one text: α = %{x:.3f}", **side,
+            ))  # fmt: skip
+    alpha = axis("Acceptance α", range=[0, 1.02])
+    names = {"type": "category", "autorange": "reversed", "automargin": True}
+    return figure_of(alpha, names, traces, hovermode="closest", scattermode="group")
 
 
 def speedup_beside(rows: Sequence[Comparison], runs: Sequence[RunRow | None]) -> go.Figure:
-    """Measured speedup over γ with its interval, where the runs tell it, beside predictions."""
+    """Measured speedup over γ with its interval, where the runs tell it, beside predictions and
+    the band of the replay's."""
     gammas = [row.gamma for row in rows]
     hover = {"hovertemplate": "%{y:.2f}×"}
-    traces = [
-        line_of(
-            gammas,
-            [getattr(row, f"{name}_speedup") for row in rows],
-            label,
-            SPECULATION,
-            DASHES[name],
-            mode="lines",
-            **hover,
-        )
+    between = [(row.replay_v_low, row.replay_v_high) for row in rows]
+    traces = []
+    if all(None not in ends for ends in between):
+        low, high = np.array(between, float).T
+        band = band_of(np.array(gammas), low, high, "Replay's own 95%", SPECULATION)
+        traces.append(band | {"mode": "lines"})  # of few points plotly would mark each
+    traces += [
+        line_of(gammas, [row.predicted(name) for row in rows], label, SPECULATION, DASHES[name],
+                mode="lines", **hover)
         for name, label in PREDICTIONS.items()
-    ]
+    ]  # fmt: skip
     seen = [row.speedup for row in rows]
-    found = [None if run is None else run.speedup for run in runs]
-    between = [
-        Interval(value=s, low=min(s, f.low), high=max(s, f.high)) if f else _only(s)
-        for s, f in zip(seen, found, strict=True)
-    ]
-    traces.append(_points(gammas, seen, "Measured, 95%", error_y=_bars(between), **hover))
-    top = 1.3 * max(*seen, *(getattr(row, f"{name}_speedup") for row in rows for name in DASHES))
-    axes: dict[str, Any] = {"yaxis": {"title": {"text": "× plain decoding"}, "range": [0, top]}}
-    return figure_of(GAMMA_AXIS, "", traces, plain=True, **axes)
-
-
-def _only(value: float) -> Interval:
-    return Interval(value=value, low=value, high=value)
+    found = [run.speedup if run else None for run in runs]
+    pairs = [(s, f or Interval(value=s, low=s, high=s)) for s, f in zip(seen, found, strict=True)]
+    bars = [Interval(value=s, low=min(s, f.low), high=max(s, f.high)) for s, f in pairs]
+    traces.append(_points(gammas, seen, "Measured, 95%", error_y=_bars(bars), **hover))
+    top = 1.3 * max(*seen, *(row.predicted(name) for row in rows for name in DASHES))
+    return figure_of(GAMMA_AXIS, axis("× plain decoding", range=[0, top]), traces, plain=True)
 
 
 def gap_histogram(plain: RunRow, spec: RunRow) -> go.Figure:
@@ -134,17 +114,11 @@ def gap_histogram(plain: RunRow, spec: RunRow) -> go.Figure:
         (spec, f"Speculative, γ={spec.gamma}", SPECULATION),
     ):
         edges, total = np.array(row.gap_edges_ms), sum(row.gap_counts) + row.gaps_beyond
-        traces.append(
-            {
-                "type": "bar",
-                "x": (edges[:-1] + edges[1:]) / 2,
-                "y": np.array(row.gap_counts) / max(total, 1),
-                "width": np.diff(edges),
-                "name": name,
-                "marker": {"color": shade(color, 0.65), "line": {"width": 0}},
-                "hovertemplate": "%{y:.1%}",
-            }
-        )
-    axes: dict[str, Any] = {"yaxis": {"title": {"text": "Share of gaps"}, "tickformat": ".0%"}}
-    axes["xaxis"] = {"title": {"text": "Gap between chunks, ms"}, "rangemode": "tozero"}
-    return figure_of("", "", traces, barmode="overlay", **axes)
+        middles, shares = (edges[:-1] + edges[1:]) / 2, np.array(row.gap_counts) / max(total, 1)
+        traces.append(trace(
+            "bar", middles, shares, name=name, width=np.diff(edges), hovertemplate="%{y:.1%}",
+            marker={"color": shade(color, 0.65), "line": {"width": 0}},
+        ))  # fmt: skip
+    gap = axis("Gap between chunks, ms", rangemode="tozero")
+    share = axis("Share of gaps", tickformat=".0%")
+    return figure_of(gap, share, traces, barmode="overlay")

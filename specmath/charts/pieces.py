@@ -11,66 +11,56 @@ import plotly.graph_objects as go
 
 from specmath.palette import LOSS, PLAIN, SPECULATION, shade
 
-__all__ = ["INK", "MARKER", "Trace", "band_of", "figure_of", "heat_of", "line_of", "mark_of"]
+__all__ = [
+    "INK", "MARKER", "QUIET", "Trace", "axis", "band_of", "figure_of", "heat_of", "line_of",
+    "mark_of", "trace",
+]  # fmt: skip
 
 # On the pale middle of a heat map, which is the same in the light and the dark theme.
 INK = "#111827"
 MARKER = {"size": 12, "line": {"width": 2, "color": "white"}}
-
+QUIET = {"hoverinfo": "skip", "showlegend": False}
+"""Of a trace that says itself what it is."""
 
 Trace = dict[str, Any]
 
 
+def axis(title: str, **more: Any) -> Trace:
+    return {"title": {"text": title}, **more}
+
+
 def figure_of(
-    x_title: str, y_title: str, traces: Sequence[Trace], *, plain: bool = False, **layout: Any
+    x: str | Trace, y: str | Trace, traces: Sequence[Trace], *, plain: bool = False, **layout: Any
 ) -> go.Figure:
     """A figure with units on its axes and the legend off the data; `plain` marks y = 1.
 
     Everything is handed over as dicts at once: adding pieces to a figure validates it each time.
     """
+    across, up = (axis(a, zeroline=False) if isinstance(a, str) else a for a in (x, y))
     base = {
-        "xaxis": {"title": {"text": x_title}, "zeroline": False},
-        "yaxis": {"title": {"text": y_title}, "zeroline": False},
+        "xaxis": across, "yaxis": up, "hovermode": "x unified",
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
         "margin": {"l": 55, "r": 15, "t": 35, "b": 45},
-        "hovermode": "x unified",
-    }
-    return go.Figure(
-        {"data": list(traces), "layout": base | (PLAIN_LINE if plain else {}) | layout}
-    )
+    }  # fmt: skip
+    layout = base | (PLAIN_LINE if plain else {}) | layout
+    return go.Figure({"data": list(traces), "layout": layout})
 
 
-PLAIN_LINE: dict[str, Any] = {
-    "shapes": [
-        {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": 1,
-            "y1": 1,
-            "line": {"color": PLAIN, "dash": "dash", "width": 1.5},
-        }
-    ],
-    "annotations": [
-        {
-            "text": "plain decoding",
-            "xref": "paper",
-            "x": 1,
-            "y": 1,
-            "xanchor": "right",
-            "yanchor": "top",
-            "showarrow": False,
-            "font": {"color": PLAIN},
-        }
-    ],
-}
+PLAIN_LINE: Trace = {
+    "shapes": [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1,
+                "line": {"color": PLAIN, "dash": "dash", "width": 1.5}}],
+    "annotations": [{"text": "plain decoding", "xref": "paper", "x": 1, "y": 1, "showarrow": False,
+                     "xanchor": "right", "yanchor": "top", "font": {"color": PLAIN}}],
+}  # fmt: skip
+
+
+def trace(kind: str, x: Any, y: Any, **more: Any) -> Trace:
+    return {"type": kind, "x": x, "y": y, **more}
 
 
 def line_of(x: Any, y: Any, name: str, color: str, dash: str = "solid", **more: Any) -> Trace:
     line = {"color": color, "dash": dash, "width": 2.5}
-    base = {"type": "scatter", "x": x, "y": y, "name": name, "mode": "lines+markers", "line": line}
-    return base | more
+    return trace("scatter", x, y, name=name, mode="lines+markers", line=line) | more
 
 
 def mark_of(
@@ -80,55 +70,23 @@ def mark_of(
 
     The name is in the theme's own colour: small red or amber text is hard to read on dark.
     """
-    return {
-        "type": "scatter",
-        "x": [x],
-        "y": [y],
-        "name": name,
-        "text": [name],
-        "mode": "markers+text",
-        "textposition": where,
-        "cliponaxis": False,
-        "marker": MARKER | {"color": color, "symbol": symbol},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    text = {"mode": "markers+text", "text": [name], "textposition": where, "cliponaxis": False}
+    marker = MARKER | {"color": color, "symbol": symbol}
+    return trace("scatter", [x], [y], name=name, marker=marker, **text, **QUIET)
 
 
 def band_of(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, color: str) -> Trace:
-    return {
-        "type": "scatter",
-        "x": np.concatenate((x, x[::-1])),
-        "y": np.concatenate((high, low[::-1])),
-        "name": name,
-        "fill": "toself",
-        "fillcolor": shade(color, 0.18),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
-
-
-def _ratio_scale() -> dict[str, Any]:
-    """For log2 of a ratio: red below 1×, pale at 1×, blue above; as far each way."""
-    ticks = (0.25, 0.5, 1, 2, 4)
-    return {
-        "zmin": -2,
-        "zmax": 2,
-        "colorscale": [[0, LOSS], [0.5, "#f3f4f6"], [1, SPECULATION]],
-        "colorbar": {
-            "title": {"text": "Speedup"},
-            "tickvals": [math.log2(t) for t in ticks],
-            "ticktext": [f"{t:g}×" for t in ticks],
-        },
-    }
+    border = np.concatenate((x, x[::-1])), np.concatenate((high, low[::-1]))
+    fill = {"fill": "toself", "fillcolor": shade(color, 0.18), "line": {"width": 0}}
+    return trace("scatter", *border, name=name, hoverinfo="skip", **fill)
 
 
 def heat_of(x: np.ndarray, y: np.ndarray, speedup: np.ndarray, hover: str) -> Trace:
-    return {
-        "type": "heatmap",
-        "x": x,
-        "y": y,
-        "z": np.log2(speedup),
-        "customdata": speedup,
-        "hovertemplate": hover,
-    } | _ratio_scale()
+    """log2 of the speedup: red below 1×, pale at 1×, blue above; as far each way."""
+    ticks = (0.25, 0.5, 1, 2, 4)
+    return trace(
+        "heatmap", x, y, z=np.log2(speedup), customdata=speedup, hovertemplate=hover,
+        zmin=-2, zmax=2, colorscale=[[0, LOSS], [0.5, "#f3f4f6"], [1, SPECULATION]],
+        colorbar=axis("Speedup", tickvals=list(map(math.log2, ticks)),
+                      ticktext=[f"{t:g}×" for t in ticks]),
+    )  # fmt: skip

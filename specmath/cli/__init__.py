@@ -1,23 +1,40 @@
-"""The command line: the same functions as the app. Bad input exits 2, message on stderr only."""
+"""The command line: the same functions as the app. Bad input exits 2, message on stderr only.
+
+Here stands the tree of the commands; what a command needs is imported when it runs.
+"""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 
 import click
 
 import specmath
-from specmath.checks import InputError
-from specmath.cli import calculator, hardware, logs, logs_compare, server
+from specmath.cli.groups import DefaultGroup, Later
+from specmath.cli.terminal import failing_output, prepare_streams, say, show
 
 __all__ = ["main"]
 
+UNFORESEEN = 70
+"""Exit code of a fault of the program itself (EX_SOFTWARE)."""
+
+
+class _Program(click.Group):
+    """Output that cannot be written ends any command, and its help, in one sentence."""
+
+    make_context = failing_output()(click.Group.make_context)
+    invoke = failing_output()(click.Group.invoke)
+
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=_Program,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
     epilog="\b\nExample: specmath predict --target-ms 40 --draft-ms 8 "
     "--gamma 4 --accepted-per-step 3",
 )
@@ -26,49 +43,135 @@ def cli() -> None:
     """What speculative decoding will do to your latency and your bill."""
 
 
-@cli.command("serve", epilog="\b\nExample: specmath serve --port 8600")
-@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
-@click.option("--headless", is_flag=True, help="Do not open a browser.")
-def serve_command(port: int, headless: bool) -> None:
-    """Open the app in a browser, on this machine only."""
-    app = Path(specmath.__file__).resolve().parents[1] / "app.py"
-    if not app.exists():
-        raise InputError("the app is not installed here; run this from the project's folder")
-    command = [sys.executable, "-m", "streamlit", "run", str(app), f"--server.port={port}"]
-    if headless:
-        command.append("--server.headless=true")
-    raise SystemExit(subprocess.call(command, cwd=app.parent))
+@cli.group(
+    "logs",
+    cls=DefaultGroup,
+    default="read",
+    subcommand_metavar="FILE… | COMMAND [ARGS]…",
+    epilog="\b\nExample: specmath logs vllm.log --baseline-itl-ms 25 --format json\n"
+    "All options of `logs FILE…`: specmath logs read --help",
+)
+def logs_group() -> None:
+    """What a server's own log says: α, γ, overhead, and whether acceptance has fallen.
+
+    FILE is a log, a metrics page (two or more of one server, oldest first, give the change), a
+    benchmark result or a response, of any engine; gzip is read as it is, - is standard input.
+    """
 
 
-for command in (
-    calculator.predict_command,
-    calculator.gamma_command,
-    calculator.crossover_command,
-    calculator.sweep_command,
-    calculator.export_command,
-    logs.logs_group,
-    logs_compare.review_command,
-    hardware.steptime_command,
-    hardware.batch_command,
-    hardware.model_command,
-    server.measure_group,
-):
-    cli.add_command(command)
+@cli.group("measure", cls=DefaultGroup, default="pair", all_else=True)
+def measure_group() -> None:
+    """Measure a model pair on this machine; `measure server URL` a running server; `measure show`
+    reads saved measurements again."""
+
+
+@measure_group.group(
+    "server",
+    cls=DefaultGroup,
+    default="load",
+    subcommand_metavar="URL | COMMAND [ARGS]…",
+    epilog="\b\nExample: specmath measure server http://127.0.0.1:8000 --concurrency 8\n"
+    "All options of `server URL`: specmath measure server load --help",
+)
+def server_group() -> None:
+    """Put a measured load on a running server, time its steps, or replay text through two.
+
+    Only on this machine unless --allow-remote. A key is taken from the environment variable
+    SPECMATH_API_KEY; it is never stored or printed.
+    """
+
+
+@cli.group(
+    "published",
+    cls=DefaultGroup,
+    default="score",
+    all_else=True,
+    epilog="\b\nExample: specmath published --by engine",
+)
+def published_group() -> None:
+    """What others measured, beside what is predicted for it; `published add` a row of your own."""
+
+
+REVIEW = (
+    "review", "logs_compare:review_command",
+    "Did it work? Predicted, observed and their difference: keep, change γ or roll back.",
+)  # fmt: skip
+"""At home with the logs, and by itself since version one."""
+
+COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
+    cli: (
+        ("predict", "calculator:predict_command", "Speedup, cost and verdict of one scenario."),
+        ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
+        ("crossover", "calculator:crossover_command",
+         "Over α, the γ where arithmetic grows more than speed."),
+        ("sweep", "calculator:sweep_command",
+         "One prediction for each value (or pair of values) of one or two fields."),
+        ("export", "calculator:export_command",
+         "Write a table to a file that a spreadsheet opens."),
+        REVIEW,
+        ("steptime", "hardware:steptime_command", "Milliseconds of one forward, by operator."),
+        ("batch", "hardware:batch_command", "Speedup, recommended γ and cost over batch."),
+        ("model", "hardware:model_command",
+         "Sizes of a model from its config.json (or a catalogue name)."),
+        ("serve", "serve:serve_command", "Open the app in a browser, on this machine only."),
+    ),
+    logs_group: (
+        ("read", "logs:read_command",
+         "Read logs, metrics, benchmark results and responses, and answer what they answer."),
+        ("numbers", "logs:numbers_command",
+         "The same answers from the few numbers at hand, where there is no log."),
+        REVIEW,
+        ("drift", "logs_compare:drift_command",
+         "Has acceptance really fallen, since when, and what does it cost?"),
+        ("watch", "watch:watch_command",
+         "Follow a metrics page or a growing log: a line an interval, an alarm of a fall."),
+    ),
+    measure_group: (
+        ("pair", "measure:measure_command", "Measure c, v and α on a model pair."),
+        ("show", "measure_show:show_command",
+         "Read saved measurements again, those of one pair as one."),
+    ),
+    published_group: (
+        ("score", "published:score_command",
+         "Predict every published row, and say how far off."),
+        ("add", "published:add_command",
+         "Turn two runs, without and with speculation, into one row of the record."),
+    ),
+    server_group: (
+        ("load", "server:load_command", "Streamed load: TTFT, ITL, TPOT and metrics."),
+        ("costs", "server_costs:costs_command",
+         "What a step of your server costs: v, c, h and s in plain steps, each with its interval."),
+        ("replay", "server_replay:replay_command",
+         "What speculation would give on text already written, before switching it on."),
+    ),
+}  # fmt: skip
+
+for group, commands in COMMANDS.items():
+    for command in commands:
+        group.add_command(Later(*command))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; every InputError becomes exit code 2 with its message on stderr."""
+    """Run the command line; every InputError becomes exit code 2 with its message on stderr.
+
+    Output that cannot be written, to a file or to standard output, exits 74; a fault of the
+    program itself 70, in one sentence too.
+    """
+    prepare_streams()
     try:
         cli.main(args=arguments, prog_name="specmath", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):  # the exit code is left
+            show(error)
+        sys.exit(error.exit_code)
+    except specmath.InputError as error:  # looked up, and numpy with it, only where one is raised
+        with suppress(OSError):
+            say(f"Error: {error}", err=True)
         sys.exit(2)
-    except InputError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader (head, less) has seen enough
-        sys.exit(0)
+    except Exception as error:  # the net: no traceback ever reaches a user
+        with suppress(OSError):
+            text = f"{type(error).__name__}: {error}"
+            say(f"Error: this should not have happened, please report it: {text}", err=True)
+        sys.exit(UNFORESEEN)

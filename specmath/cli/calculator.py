@@ -9,19 +9,22 @@ from typing import Any
 
 import click
 
-from specmath.bill import bill, bill_ends
+from specmath.bill import bill
 from specmath.checks import InputError
+from specmath.cli.destination import Destination, WritingCommand, put
 from specmath.cli.options import format_option, help_of, read_scenario, scenario_options
-from specmath.cli.output import Row, print_rows, print_table
+from specmath.cli.output import ends_row, print_rows, print_table
+from specmath.cli.terminal import say, say_each
+from specmath.outfile import TABLE
 from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS
 from specmath.scenario.faults import unknown_name
 from specmath.scenario.files import build
-from specmath.scenario.forms import MEASURED_AT
-from specmath.sheets.downloads import KINDS, file_bytes
-from specmath.sheets.export import write_file
-from specmath.verdict import Verdict, verdict
-from specmath.views import TABLES
+from specmath.scenario.forms import ACCEPTANCE
+from specmath.tables import TABLES
+from specmath.tables.files import KINDS, file_bytes
+from specmath.words.notes import prediction_row
+from specmath.words.verdict import Verdict, verdict
 
 __all__ = [
     "crossover_command",
@@ -40,28 +43,26 @@ MOST_ROWS = 10_000
 @scenario_options
 @format_option
 def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
-    """Speedup, cost, verdict of one scenario; the bill where --demand-tokens-per-second is given.
+    """Speedup, cost and verdict of one scenario.
 
+    The bill too, where --demand-tokens-per-second is given.
     best_gamma is the fastest up to --max-gamma, recommended_gamma the smallest within 2% of it,
     optimal_gamma the fastest of all, verdict_gamma what the verdict advises.
     """
     prediction = predict(read_scenario(scenario_file, options))
-    answer = verdict(prediction)
-    row = {"verdict": answer.action, "verdict_gamma": answer.gamma} | prediction.to_dict()
-    row |= _bill(prediction)
+    answer, row = verdict(prediction), prediction_row(prediction) | _bill(prediction)
     if style != "table":
         commands = [command for _, command in answer.commands]
-        said = {"answer": answer.sentence(), "measure_with": commands}
-        print_rows([row | said], style, one=True)
+        row |= {"answer": answer.sentence(), "measure_with": commands}
+        print_rows([row], style, one=True)
         return
     notes, assumed = row.pop("notes"), row.pop("assumed")
     _say(answer)
-    click.echo()
+    say()
     print_rows([row], style, one=True)
     if assumed:
-        click.echo(f"\nAssumed: {'; '.join(assumed)}")
-    for note in notes:
-        click.echo(f"\nNote: {note}")
+        say(f"\nAssumed: {'; '.join(assumed)}")
+    say_each("\nNote: ", notes)
 
 
 def _bill(prediction: Prediction) -> dict[str, float]:
@@ -70,21 +71,19 @@ def _bill(prediction: Prediction) -> dict[str, float]:
     found = bill(prediction)
     if found is None:
         return {}
+    fleets, numbers = {"_plain": found.plain, "": found.speculative}, ("replicas", "usd_per_month")
     row: dict[str, float] = {}
-    for suffix, side in (("_plain", "plain"), ("", "speculative")):
-        for name in ("replicas", "usd_per_month"):
-            row[f"{name}{suffix}"] = getattr(getattr(found, side), name)
-            ends = [getattr(getattr(each, side), name) for each in bill_ends(prediction)]
-            if ends:
-                row |= {f"{name}{suffix}_low": min(ends), f"{name}{suffix}_high": max(ends)}
+    for (suffix, fleet), name in product(fleets.items(), numbers):
+        number = getattr(fleet, name)
+        known = ends_row(f"{name}{suffix}", number).items()
+        row |= {cell: value for cell, value in known if value is not None}
     return row
 
 
 def _say(answer: Verdict) -> None:
     """The verdict, and what to measure with where that is the answer."""
-    click.echo(answer.sentence())
-    for engine, command in answer.commands:
-        click.echo(f"  {engine}: {command}")
+    say(answer.sentence())
+    say_each("  ", map(": ".join, answer.commands))
 
 
 @click.command("gamma", epilog="\b\nExample: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")
@@ -92,16 +91,16 @@ def _say(answer: Verdict) -> None:
 @format_option
 def gamma_command(style: str, scenario_file: str | None, **options: Any) -> None:
     """The table over γ: which γ to run."""
-    prediction = predict(read_scenario(scenario_file, options, gamma=0))
+    prediction = predict(read_scenario(scenario_file, options))
     print_table(TABLES["gamma"](prediction), style)
     if style == "table":
-        click.echo()
+        say()
         _say(verdict(prediction))
 
 
 @click.command("crossover", epilog="\b\nExample: specmath crossover --c 0 --format csv")
-@click.option("--c", default="0", show_default=True, help=help_of(SPECS["c"]))
-@click.option("--c-hat", default="0", show_default=True, help=help_of(SPECS["c_hat"]))
+@click.option("--c", default="0", help=help_of(SPECS["c"]))
+@click.option("--c-hat", default="0", help=help_of(SPECS["c_hat"]))
 @format_option
 def crossover_command(style: str, c: str, c_hat: str) -> None:
     """Over α, the γ where arithmetic grows more than speed."""
@@ -145,7 +144,8 @@ def sweep_command(
         raise InputError(f"--over must name one or two different fields, got {', '.join(over)}")
     if "gamma" in names and options["measured_gamma"] is None and scenario_file is None:
         # A number measured at one γ must not count as measured at each γ of the sweep.
-        for field in (field for field in MEASURED_AT if options[field] is not None):
+        measured = (form.name for form in ACCEPTANCE.values() if form.measured)
+        for field in (field for field in measured if options[field] is not None):
             raise InputError(f"--over gamma with {field} needs --measured-gamma, got nothing")
     points = math.prod(len(axis) for axis in axes)
     if points > MOST_ROWS:
@@ -154,7 +154,7 @@ def sweep_command(
     for point in product(*axes):
         prediction = predict(read_scenario(scenario_file, options | dict(point)))
         swept = {name: getattr(prediction.scenario, name) for name, _ in point}
-        rows.append(swept | _numbers(prediction))
+        rows.append(swept | prediction.to_dict())
     print_rows(rows, style)
 
 
@@ -170,31 +170,15 @@ def _axis(item: str) -> list[tuple[str, str]]:
     return [(name, value) for value in values]
 
 
-def _numbers(prediction: Prediction) -> Row:
-    """The numbers of a prediction and the verdict, without the long texts."""
-    row = {
-        k: v for k, v in prediction.to_dict().items() if k not in ("notes", "assumed", "error_bar")
-    }
-    return row | {"verdict": verdict(prediction).action}
-
-
-@click.command(
-    "export",
-    epilog="\b\nExample: specmath export --alpha 0.8 --c 0.1 --gamma 4 --kind xlsx -o plan.xlsx",
-)
-@click.option(
-    "--table", "name", type=click.Choice(list(TABLES)), default="gamma", show_default=True
-)
-@click.option(
-    "--kind",
-    type=click.Choice(list(KINDS)),
-    default="values",
-    show_default=True,
-    help="CSV with values, CSV with live formulas, or a workbook with live formulas.",
-)
-@click.option("--delimiter", type=click.Choice([",", ";"]), default=",", show_default=True)
-@click.option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True)
-@click.option("-o", "--out", type=click.Path(dir_okay=False), required=True, help="File to write.")
+@click.command("export", cls=WritingCommand, epilog="\b\nExample: specmath export --alpha 0.8 "
+               "--c 0.1 --gamma 4 --kind xlsx -o plan.xlsx")  # fmt: skip
+@click.option("--table", "name", type=click.Choice(list(TABLES)), default="gamma")
+@click.option("--kind", type=click.Choice(list(KINDS)), default="values",
+              help="CSV with values, CSV with live formulas, or a workbook with live formulas.",
+              )  # fmt: skip
+@click.option("--delimiter", type=click.Choice([",", ";"]), default=",")
+@click.option("--decimal", type=click.Choice([".", ","]), default=".")
+@click.option("-o", "--out", type=Destination(TABLE), required=True, help="File to write.")
 @scenario_options
 def export_command(
     name: str, kind: str, delimiter: str, decimal: str, out: str,
@@ -203,8 +187,5 @@ def export_command(
     """Write a table to a file that a spreadsheet opens."""
     scenario = read_scenario(scenario_file, options)
     data = file_bytes(TABLES[name](predict(scenario)), scenario, kind, delimiter, decimal)
-    try:
-        write_file(out, data)
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}") from error
-    click.echo(f"wrote {out} ({len(data):,} bytes)")
+    put(out, data)
+    say(f"wrote {out} ({len(data):,} bytes)")

@@ -10,9 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
-from specmath import hardware, steptime
+from specmath import hardware, models
 from specmath.checks import InputError, whole
 from specmath.cli.options import (
+    FILE,
     config_text,
     format_option,
     read_scenario,
@@ -20,15 +21,15 @@ from specmath.cli.options import (
     scenario_options,
 )
 from specmath.cli.output import Row, print_rows, print_table
+from specmath.cli.terminal import say, say_each
+from specmath.load import load_study
 from specmath.models import Model
 from specmath.predict import predict
 from specmath.serving.memory import Memory
-from specmath.serving.of_scenario import model_of
-from specmath.serving.schedule import SWITCHING_NOTES
-from specmath.serving.study import load_study
-from specmath.serving.words import load_sentence, memory_sentence
+from specmath.steptime import Placement
 from specmath.steptime.calibration import Fit, calibrate
-from specmath.views import TABLES
+from specmath.tables import TABLES
+from specmath.words.load import SWITCHING_NOTES, load_sentence, memory_sentence
 
 __all__ = ["batch_command", "model_command", "steptime_command"]
 
@@ -41,7 +42,7 @@ ARITHMETIC_NOTE = (
 
 def _model(name: str) -> Model:
     """A catalogue name, or the path of a config.json."""
-    return model_of(config_text(name) or name)
+    return models.named(config_text(name) or name)
 
 
 def _whole_list(name: str, text: str) -> np.ndarray:
@@ -65,23 +66,23 @@ def _whole_list(name: str, text: str) -> np.ndarray:
     f"its TB/s, bf16 TFLOP/s and GB such as {hardware.CUSTOM_EXAMPLE}.",
 )
 @click.option("--model", "name", required=True, help="A model of the catalogue, or a config.json.")
-@click.option("--batch", default="1", show_default=True, help="Sequences; a list with commas.")
-@click.option("--tokens", default="1", show_default=True, help="Positions a sequence, γ+1; a list.")
-@click.option("--context", default="1024", show_default=True, help="Tokens in the cache; a list.")
-@click.option("--tensor-parallel", type=int, default=1, show_default=True, help="GPUs a replica.")
-@click.option("--weight-dtype", help="bf16, fp8, int8, int4, mxfp4; as published if left out.")
+@click.option("--batch", default="1", help="Sequences; a list with commas.")
+@click.option("--tokens", default="1", help="Positions a sequence, γ+1; a list.")
+@click.option("--context", default="1024", help="Tokens in the cache; a list.")
+@click.option("--tensor-parallel", type=int, default=1, help="GPUs a replica.")
+@click.option("--weight-dtype", help="bf16, fp8, int8, int4, mxfp4, nvfp4; left out: as published.")
 @click.option(
-    "--own-steps", type=click.Path(exists=True, dir_okay=False),
+    "--own-steps", type=FILE,
     help="CSV of your own steps (model, gpu, tp, dtype, batch, tokens_per_seq, context, seconds): "
     "the coefficients are fitted to them first, and how well is said.",
 )  # fmt: skip
-@click.option("--kv-dtype", default="bf16", show_default=True, help="bf16 or fp8.")
+@click.option("--kv-dtype", default="bf16", help="bf16 or fp8.")
 @format_option
 def steptime_command(
     gpu: str, name: str, batch: str, tokens: str, context: str, tensor_parallel: int,
     weight_dtype: str | None, own_steps: str | None, kv_dtype: str, style: str,
 ) -> None:  # fmt: skip
-    """Milliseconds of one forward, by operator (without sampler and host).
+    """Milliseconds of one forward, by operator. Without sampler and host.
 
     step_ms is their sum: weights_ms and kv_ms read weights and cache; arithmetic_ms is only what
     arithmetic adds beyond that reading, which it overlaps, so near 0 while memory is the limit
@@ -93,50 +94,22 @@ def steptime_command(
         for label, given in (("batch", batch), ("tokens", tokens), ("context", context))
     ]
     grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
-    model = _model(name)
     fit = None if own_steps is None else _own_fit(Path(own_steps), gpu)
-    found = steptime.step_breakdown(
-        model,
-        gpu,
-        batch=grid[0],
-        tokens_per_sequence=grid[1],
-        context_tokens=grid[2],
-        tensor_parallel=tensor_parallel,
-        weight_dtype=weight_dtype,
-        kv_dtype=kv_dtype,
-        coefficients=None if fit is None else fit.coefficients,
-    )
-    parts = {"step_ms": found.total} | {f"{k}_ms": v for k, v in vars(found).items()}
-    rows = [
-        {"batch": int(b), "tokens": int(t), "context": int(n)}
-        | {label: float(np.broadcast_to(v, grid[0].shape)[i]) * 1e3 for label, v in parts.items()}
-        for i, (b, t, n) in enumerate(zip(*grid, strict=True))
-    ]
+    own = None if fit is None else fit.coefficients
+    place = Placement(_model(name), gpu, tensor_parallel, weight_dtype, kv_dtype, coefficients=own)
+    found = place.step(*grid)
+    columns = dict(zip(("batch", "tokens", "context"), grid, strict=True))
+    for part, seconds in {"step": found.total, **vars(found)}.items():
+        columns[f"{part}_ms"] = np.broadcast_to(seconds, grid[0].shape) * 1e3
+    rows = [{k: v[i].item() for k, v in columns.items()} for i in range(grid[0].size)]
     print_rows(rows, style)
     if style == "table":
-        stored = steptime.calibration_basis(gpu, weight_dtype or model.weight_dtype).basis
-        click.echo(f"\n{ARITHMETIC_NOTE}\nBasis: {stored if fit is None else _said(fit)}.")
-        fault = _memory_fault(
-            Memory(
-                model,
-                gpu,
-                tensor_parallel=tensor_parallel,
-                weight_dtype=weight_dtype,
-                kv_dtype=kv_dtype,
-            ),
-            int(axes[2].max()),
-        )
-        if fault:
-            click.echo(f"Note: {fault}")
-
-
-def _memory_fault(memory: Memory, context_tokens: int) -> str:
-    """Why not one sequence fits, and what would; empty where it does."""
-    try:
-        memory.largest_batch(context_tokens)
-    except InputError as error:
-        return f"{error}."
-    return ""
+        basis = place.calibration.basis if fit is None else _said(fit)
+        say(f"\n{ARITHMETIC_NOTE}\nBasis: {basis}.")
+        try:
+            Memory(place).require_a_sequence(int(axes[2].max()))
+        except InputError as error:  # why not one sequence fits, and what would
+            say(f"Note: {error}.")
 
 
 def _own_fit(path: Path, gpu: str) -> Fit:
@@ -167,21 +140,20 @@ def _said(fit: Fit) -> str:
 @scenario_options
 @format_option
 def batch_command(style: str, scenario_file: str | None, schedule: bool, **options: Any) -> None:
-    """Speedup, recommended γ (smallest within 2% of the fastest) and cost over batch; where load
-    kills it. Fits memory "no": more sequences than this replica holds."""
-    scenario = read_scenario(scenario_file, options)
-    study = load_study(scenario)
+    """Speedup, recommended γ and cost over batch. Where load kills it; the recommended γ is that
+    of the verdict at each batch. Fits memory "no": more sequences than this replica holds."""
+    prediction = predict(read_scenario(scenario_file, options))
+    study = load_study(prediction.endpoint)
     if schedule:
-        click.echo(study.schedule.vllm_config())
+        say(study.schedule.vllm_config())
         return
-    print_table(TABLES["batch"](predict(scenario)), style)
+    print_table(TABLES["batch"](prediction), style)
     if style != "table":
         return
-    click.echo(f"\n{load_sentence(study)}\n{memory_sentence(study)}")
+    say(f"\n{load_sentence(study)}\n{memory_sentence(study)}")
     if study.schedule.pays:
-        click.echo(f"\nSchedule: {study.schedule.vllm_config()}")
-        for note in SWITCHING_NOTES:
-            click.echo(f"Note: {note}")
+        say(f"\nSchedule: {study.schedule.vllm_config()}")
+        say_each("Note: ", SWITCHING_NOTES)
 
 
 @click.command("model", epilog="Example: specmath model config.json")
@@ -191,14 +163,10 @@ def model_command(config: str, style: str) -> None:
     """Sizes of a model from its config.json (or a catalogue name)."""
     model = _model(config)
     row: Row = {
-        "name": model.name,
-        "parameters": model.parameters,
-        "active_parameters": model.active_parameters,
-        "layers": model.layer_count,
-        "weight_dtype": model.weight_dtype,
-        "weight_gib": model.weight_bytes() / 2**30,
+        "name": model.name, "parameters": model.parameters,
+        "active_parameters": model.active_parameters, "layers": model.layer_count,
+        "weight_dtype": model.weight_dtype, "weight_gib": model.weight_bytes() / 2**30,
         "kv_bytes_per_token": model.kv_bytes_per_token(),
-        "flops_per_token": model.flops_per_token,
-        "notes": list(model.notes),
-    }
+        "flops_per_token": model.flops_per_token, "notes": list(model.notes),
+    }  # fmt: skip
     print_rows([row], style, one=True)

@@ -10,22 +10,27 @@ from typing import Any
 import click
 
 from specmath.checks import InputError
-from specmath.cli.logs import FILE, cost_options, cost_scenario, logs_group, read_files
-from specmath.cli.options import format_option
-from specmath.cli.output import Row, print_rows
-from specmath.logs.drift_answer import CHECK_FIRST, DriftAnswer, drift_answer
-from specmath.logs.drift_report import RULES, alert_rule
-from specmath.logs.observed import Span
-from specmath.logs.review import Review, review
-from specmath.logs.taken import SHAPES, Shape
-from specmath.wording import significant
+from specmath.cli.logs import LOG, read_files
+from specmath.cli.options import cost_options, cost_scenario, format_option
+from specmath.cli.output import Row, print_rows, print_table
+from specmath.cli.terminal import say, say_each
+from specmath.review.before_after import Decision, Review, review
+from specmath.review.drift_causes import RULES, Comparison, alert_rule, compare
+from specmath.review.into_scenario import SHAPES, Shape
+from specmath.tables.logs import review_table
+from specmath.tables.service import pair_table
+from specmath.words import drift
+from specmath.words.review import basis_of, review_said, review_warnings
 
 __all__ = ["drift_command", "review_command"]
 
 FALLEN, CANNOT_TELL = 1, 3
+EXIT: dict[Decision, int] = {
+    "keep": 0, "change": 1, "cannot tell": CANNOT_TELL, "roll back": 4, "not comparable": 5,
+}  # fmt: skip
 
 
-@logs_group.command(
+@click.command(
     "drift",
     epilog="\b\nExit codes: 0 no fall beyond chance, 1 it has fallen (or fell for a while),\n"
     "2 bad input, 3 the logs cannot tell (too short, no windows).\n"
@@ -33,12 +38,12 @@ FALLEN, CANNOT_TELL = 1, 3
     "specmath logs drift week.log today.log > drift.txt || mail -s drift me < drift.txt\n"
     "\n\b\nExample: specmath logs drift --rule --below 2.3 > specmath.rules.yml",
 )
-@click.argument("files", nargs=-1, type=FILE, metavar="BASELINE CURRENT")
+@click.argument("files", nargs=-1, type=LOG, metavar="BASELINE CURRENT")
 @click.option(
-    "--rate", type=float, default=0.01, show_default=True,
-    help="False alarms: P(alarm) of one call when nothing has changed. > 0 and <= 0.5. Of all "
-    "calls simulated at 0.01 at most 1.3% alarmed; of those answered, with fewer than 360 baseline "
-    "windows that are alike over dozens, up to 9%; where single very bad windows occur, 4.4%.",
+    "--rate", type=float, default=0.01,
+    help="False alarms: P(alarm) of one call when nothing has changed, at most. > 0 and <= 0.5. Of "
+    "calls simulated at 0.01 with 60 baseline windows or more, 0.5 to 1% alarmed where windows are "
+    "not alike, and no more where they are; where single very bad windows occur, 5 to 9%.",
 )  # fmt: skip
 @click.option("--gamma", type=click.IntRange(1, 256), help="Draft length, if not in the logs.")
 @click.option(
@@ -47,7 +52,7 @@ FALLEN, CANNOT_TELL = 1, 3
     "total has. An assumption, and said to be one. >= 1.",
 )  # fmt: skip
 @click.option("--rule", is_flag=True, help="Print a Prometheus rule file instead.")
-@click.option("--rule-engine", type=click.Choice(list(RULES)), default="vllm", show_default=True)
+@click.option("--rule-engine", type=click.Choice(list(RULES)), default="vllm")
 @click.option("--below", type=float, help="With --rule: alert below this many tokens per step; "
               "without it 10% below the last 7 days.")  # fmt: skip
 @cost_options
@@ -59,46 +64,60 @@ def drift_command(
 ) -> None:  # fmt: skip
     """Has acceptance really fallen, since when, and what does it cost?
 
-    A sequential test over blocks of windows that are long enough to be independent; --rate says
-    how often it alarms falsely, as stated and as simulated. Logs too short for that are refused
+    A t test over blocks of windows that are long enough to be independent; --rate says how often
+    it alarms falsely, as stated and as simulated. Logs too short for that are refused
     (exit 3). Cost: give the times, the price and the batch; with another draft length each side is
     priced at its own.
     """
     if rule:
-        click.echo(alert_rule(rule_engine, below=below), nl=False)
+        say(alert_rule(rule_engine, below=below), nl=False)
         return
     if len(files) != 2:
         raise InputError(f"drift needs BASELINE and CURRENT, got {len(files)} files")
     sides = [read_files([path], gamma) for path in files]
     base = cost_scenario(scenario_file, options)
-    answer = drift_answer(sides[0], sides[1], base, rate, design_effect)
+    pair = compare(sides[0], sides[1], base, rate, design_effect)
     if style == "table":
-        _print_drift(answer)
+        _print_drift(pair)
     else:
-        found, cost = answer.found, answer.cost
-        row: Row = {"answer": answer.sentence} | asdict(found)
-        row |= {"change": found.change} | ({} if cost is None else asdict(cost))
-        listed = [asdict(cause) for cause in answer.causes]
-        words = listed if style == "json" else [cause.what for cause in answer.causes]
-        print_rows([row | {"causes": words, "notes": list(answer.notes)}], style, one=True)
-    sys.exit({True: FALLEN, False: 0, None: CANNOT_TELL}[answer.found.fallen])
+        print_rows([_drift_row(pair, flat=style == "csv")], style, one=True)
+    sys.exit({True: FALLEN, False: 0, None: CANNOT_TELL}[pair.found.fallen])
 
 
-def _print_drift(answer: DriftAnswer) -> None:
-    click.echo(answer.sentence)
-    if answer.causes:
-        click.echo(f"\n{CHECK_FIRST}")
-    for line in answer.cause_lines:
-        click.echo(f"  - {line}")
-    for note in answer.notes:
-        click.echo(f"\n{note}")
-    if answer.command:
-        click.echo(f"  {answer.command}")
+def _print_drift(pair: Comparison) -> None:
+    said = drift.drift_said(pair)
+    say(said.headline)
+    if pair.causes:
+        say(f"\n{drift.CHECK_FIRST}")
+    say_each("  - ", map(drift.cause_line, pair.causes))
+    say_each("\n", said.because)
+    if command := drift.scrape_command(pair):
+        say(f"  {command}")
 
 
-@click.command("review", epilog="\b\nExample: specmath review plain.json speculative.json --c 0.1")
-@click.argument("before", type=FILE)
-@click.argument("after", type=FILE)
+def _drift_row(pair: Comparison, *, flat: bool) -> Row:
+    said, found = drift.drift_said(pair), pair.found
+    causes = [drift.cause_words(cause) for cause in pair.causes]
+    return {
+        "answer": said.headline,
+        **asdict(found),
+        "measure": drift.measure_words(found),
+        "why": drift.why_words(found),
+        "change": found.change,
+        **({} if pair.cost is None else asdict(pair.cost)),
+        "causes": [cause["what"] for cause in causes] if flat else causes,
+        "notes": list(said.because),
+    }
+
+
+@click.command(
+    "review",
+    epilog="\b\nExit codes: 0 keep, 1 change γ, 2 bad input, 3 the runs cannot tell, 4 roll back,\n"
+    "5 not comparable (another model, version, load, lengths or traffic).\n"
+    "\n\b\nExample: specmath logs review plain.json speculative.json --c 0.1",
+)
+@click.argument("before", type=LOG)
+@click.argument("after", type=LOG)
 @click.option("--gamma", type=click.IntRange(1, 256), help="γ of AFTER, if it is not printed.")
 @click.option("--drafts-as", type=click.Choice(list(SHAPES)), help="How the server drafts.")
 @cost_options
@@ -110,9 +129,9 @@ def review_command(
     """Did it work? Predicted, observed and their difference: keep, change γ or roll back.
 
     BEFORE and AFTER are benchmark results (several runs in one file give a better interval),
-    metrics pages or logs. BEFORE needs no speculation, only its speed: a plain run of llama.cpp
-    (log, metrics, responses) or guidellm's table will do. With --scenario the prediction is what
-    that scenario planned; else it takes the acceptance that the logs show.
+    metrics pages or logs of any engine. BEFORE needs no speculation, only its speed. Runs that
+    differ in more than speculation are not judged. With --scenario the prediction is what that
+    scenario planned; else it takes the acceptance that the logs show.
     """
     base = cost_scenario(scenario_file, options)
     found = review(
@@ -122,47 +141,46 @@ def review_command(
     if style == "table":
         _print(found)
     else:
-        print_rows([_flat(found) if style == "csv" else asdict(found)], style, one=True)
+        print_rows([_row(found, flat=style == "csv")], style, one=True)
+    sys.exit(EXIT[found.decision])
 
 
 def _print(found: Review) -> None:
-    click.echo(found.headline)
-    for reason in found.because:
-        click.echo(f"  - {reason}")
-    rows = [
-        {"": name, "value": show(span), "interval": _interval(span, show), "basis": span.basis}
-        for name, span, show in (
-            ("predicted speedup", found.predicted, _speed),
-            ("observed speedup", found.observed, _speed),
-            ("observed against predicted", found.difference, _percent),
-        )
-        if span is not None
-    ]
-    if rows:
-        click.echo()
-        print_rows(rows, "table")
-    for warning in found.warnings:
-        click.echo(f"\nNote: {warning}")
+    said = review_said(found)
+    say(said.headline)
+    say_each("  - ", said.because)
+    for table in (review_table(found), pair_table(found.before, found.after)):
+        if table is not None:
+            say()
+            print_table(table, "table")
+    say_each("\nNote: ", review_warnings(found))
 
 
-def _speed(span: Span, value: float | None = None) -> str:
-    return significant(span.value if value is None else value) + "×"
-
-
-def _percent(span: Span, value: float | None = None) -> str:
-    return f"{100 * (span.value if value is None else value):+.1f}%"
-
-
-def _interval(span: Span, show: Any) -> str:
-    if span.low is None or span.high is None:
-        return "none"
-    return f"{show(span, span.low)} to {show(span, span.high)}"
-
-
-def _flat(found: Review) -> Row:
-    row: Row = {"decision": found.decision, "gamma": found.gamma, "headline": found.headline}
-    for name in ("predicted", "observed", "difference"):
-        span: Span | None = getattr(found, name)
-        for part in ("value", "low", "high"):
-            row[f"{name}_{part}"] = None if span is None else getattr(span, part)
-    return row | {"measure": found.measure, "warnings": list(found.warnings)}
+def _row(found: Review, *, flat: bool) -> Row:
+    said = review_said(found)
+    row: Row = {"decision": found.decision, "gamma": found.gamma, "headline": said.headline}
+    for name in ("predicted", "observed", "difference", "modelled"):
+        number = getattr(found, name)
+        span = {part: getattr(number, part, None) for part in ("value", "low", "high")}
+        if flat:
+            row |= {f"{name}_{part}": value for part, value in span.items()}
+        else:
+            row[name] = None if number is None else span | {"basis": basis_of(number)}
+    row |= {"measure": found.measure, "warnings": list(review_warnings(found))}
+    if flat:
+        return row
+    sides = {"tokens_before": found.before, "tokens_after": found.after}
+    tokens = {name: side.tokens_per_step for name, side in sides.items()}
+    pair = pair_table(found.before, found.after)
+    return row | tokens | {
+        "because": list(said.because),
+        "differences": [asdict(each) for each in found.differences],
+        "causes": [
+            {"cause": each.name, "evidence": dict(each.evidence),
+             "lane": each.lane and each.lane.lane and asdict(each.lane.lane)}
+            for each in found.causes
+        ],
+        "pair": [] if pair is None else pair.rows(),
+        "service_before": asdict(found.before.service),
+        "service_after": asdict(found.after.service),
+    }  # fmt: skip

@@ -1,35 +1,49 @@
 """Drafters: what proposes the tokens, what that costs in seconds, weights and cache.
 
-A kind is a frozen record registered under its name (`kinds()`, `drafter(kind, ...)`); a new kind
-is one class. `ENGINES` holds what an engine adds around the forwards.
+A kind is a frozen record registered under its name (`kinds()`); a new kind is one class.
 """
 
 from __future__ import annotations
 
-from specmath.drafters.base import EAGER, Drafter, Place, drafter, kinds, sampling_seconds
-from specmath.drafters.engine import ENGINES, EngineOverhead, engine_overhead
-from specmath.drafters.heads import Eagle, Eagle3, Mtp
-from specmath.drafters.lookup import NGram
-from specmath.drafters.models import LayerSkip, ParallelModel, SeparateModel
-from specmath.drafters.parallel import BlockHead, Medusa
+from specmath.drafters.base import Decoder, Drafter, kinds, sampling_seconds
+from specmath.drafters.catalogue import (
+    LayerSkip,
+    NGram,
+    ParallelModel,
+    SeparateModel,
+    Suffix,
+    named,
+)
+from specmath.drafters.heads import (
+    Assistant,
+    BlockHead,
+    DFlash,
+    DSpark,
+    Eagle,
+    Eagle3,
+    Medusa,
+    Mtp,
+    PEagle,
+)
 
 __all__ = [
-    "EAGER",
-    "ENGINES",
+    "Assistant",
     "BlockHead",
+    "DFlash",
+    "DSpark",
+    "Decoder",
     "Drafter",
     "Eagle",
     "Eagle3",
-    "EngineOverhead",
     "LayerSkip",
     "Medusa",
     "Mtp",
     "NGram",
+    "PEagle",
     "ParallelModel",
-    "Place",
     "SeparateModel",
-    "drafter",
-    "engine_overhead",
+    "Suffix",
     "kinds",
+    "named",
     "sampling_seconds",
 ]

@@ -4,92 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath import hardware
-from specmath.checks import FloatArray, InputError, real, whole
+from specmath.checks import FloatArray, real, whole
 from specmath.hardware import Gpu
 from specmath.models import Model
-from specmath.steptime import OwnCoefficients, step_seconds
-from specmath.steptime.coefficients import coefficients_for
-from specmath.steptime.operators import MICRO, linear_seconds
+from specmath.steptime import Placement
 
 __all__ = [
-    "EAGER",
     "LOGIT_BYTES",
+    "Decoder",
     "Drafter",
-    "Place",
-    "drafter",
     "kinds",
-    "register",
     "sampling_seconds",
 ]
 
 LOGIT_BYTES = 4
 """Bytes of one logit when it is sampled from: engines cast logits to 32 bits."""
-
-EAGER = (0,)
-"""Capture sizes of an engine without CUDA graphs: every step is larger than the largest."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a drafter runs: the target it serves, the GPUs, and how the target is stored.
-
-    `graph_sizes`: CUDA-graph capture sizes in tokens (None: everything captured without padding;
-    `EAGER`: nothing captured). `coefficients`: your own of the step-time model.
-    """
-
-    target: Model
-    gpu: str | Gpu
-    tensor_parallel: int = 1
-    weight_dtype: str | None = "bf16"
-    kv_dtype: str = "bf16"
-    graph_sizes: tuple[int, ...] | None = None
-    coefficients: OwnCoefficients | None = None
-
-    def forward(
-        self,
-        model: Model,
-        batch: ArrayLike,
-        positions: ArrayLike,
-        context: ArrayLike,
-        *,
-        tensor_parallel: int | None = None,
-        weight_dtype: str | None = None,
-    ) -> FloatArray:
-        """Seconds of one forward of `model` here; arrays broadcast."""
-        return step_seconds(
-            model,
-            self.gpu,
-            batch=batch,
-            tokens_per_sequence=positions,
-            context_tokens=context,
-            tensor_parallel=self.tensor_parallel if tensor_parallel is None else tensor_parallel,
-            weight_dtype=weight_dtype,
-            kv_dtype=self.kv_dtype,
-            graph_sizes=self.graph_sizes,
-            coefficients=self.coefficients,
-        )
-
-    def linear(self, outputs: float, inputs: float, tokens: ArrayLike) -> FloatArray:
-        """Seconds of one 16-bit matrix product that is not part of a model, launch included."""
-        gpu = hardware.find(self.gpu)
-        c = (self.coefficients or {}).get("bf16") or coefficients_for(gpu.name, "bf16")
-        read, extra = linear_seconds(
-            outputs,
-            inputs,
-            tokens,
-            weight_bytes=2.0,
-            bandwidth=gpu.bandwidth,
-            peak=gpu.peak("bf16"),
-            coefficients=c,
-        )
-        return np.asarray(read + extra + c.linear_launch_us * MICRO)
 
 
 def sampling_seconds(gpu: str | Gpu, positions: ArrayLike, vocab: ArrayLike) -> FloatArray:
@@ -101,37 +37,60 @@ def sampling_seconds(gpu: str | Gpu, positions: ArrayLike, vocab: ArrayLike) -> 
     return np.asarray(size / hardware.find(gpu).bandwidth)
 
 
+_KINDS: dict[str, type[Drafter]] = {}
+
+
 class Drafter(ABC):
     """Anything that proposes tokens. Frozen records; `sources` says where each default is from.
 
-    `parallel`: one pass drafts all γ tokens; otherwise each token takes a pass. `coverage`: share
-    of sequence-steps that get a draft at all.
+    A class that states its `kind` and `label` is registered under that name (`kinds()`).
+    `parallel`: one pass drafts all γ tokens; otherwise each token takes a pass. `needs_model`: it
+    is a model of its own, to be named. `coverage`: share of sequence-steps that get a draft at all.
+    A `place` is that of the target it drafts for.
     """
 
     kind: ClassVar[str]
     label: ClassVar[str]
     parallel: ClassVar[bool] = False
+    needs_model: ClassVar[bool] = False
     sources: ClassVar[Mapping[str, str]] = {}
     coverage: float = 1.0
+
+    def __init_subclass__(cls, kind: str = "", label: str = "") -> None:
+        if kind:
+            cls.kind, cls.label, _KINDS[kind] = kind, label, cls
+
+    @property
+    def reach(self) -> float:
+        """The largest γ it can draft; infinite but for one head a token."""
+        return np.inf
+
+    def trained_depth(self, target: Model) -> int | None:
+        """The γ that it was trained for with this target; None where any is as good as another."""
+        return None
 
     def passes(self, gamma: ArrayLike) -> FloatArray:
         """Forwards of the drafter in a step of γ drafted tokens (whole, >= 0)."""
         count = whole("gamma", gamma, 0).astype(float)
         return np.minimum(count, 1.0) if self.parallel else count
 
-    @abstractmethod
     def step_seconds(
-        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
+        self, place: Placement, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         """Seconds of drafting γ tokens for each of `batch` sequences; 0 at γ=0. Broadcasts.
 
-        Forwards and sampling only: what the host adds to each pass is the engine's
-        (`specmath.drafters.EngineOverhead`).
+        γ passes of one position, or one of γ, and what is paid once. Forwards and sampling only:
+        what the host adds to each pass is the engine's (`specmath.engines`).
         """
+        drafted = whole("gamma", gamma, 0)
+        passes, positions = (1, np.maximum(drafted, 1)) if self.parallel else (drafted, 1)
+        spent = passes * self.pass_seconds(place, positions, batch, context)
+        spent = spent + self.once_seconds(place, drafted, batch, context)
+        return np.where(drafted > 0, spent, 0.0)
 
     @abstractmethod
     def pass_seconds(
-        self, place: Place, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+        self, place: Placement, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         """Seconds of one pass over `positions` a sequence, sampling included.
 
@@ -139,13 +98,13 @@ class Drafter(ABC):
         """
 
     def once_seconds(
-        self, place: Place, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
+        self, place: Placement, gamma: ArrayLike, batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
-        """Seconds that a step of γ >= 1 pays besides γ passes of one position; 0 for most."""
+        """Seconds that a step of γ >= 1 pays besides its passes; 0 for most."""
         return np.zeros(np.broadcast_shapes(np.shape(gamma), np.shape(batch), np.shape(context)))
 
     def tree_seconds(
-        self, place: Place, widths: Sequence[int], batch: ArrayLike, context: ArrayLike
+        self, place: Placement, widths: Sequence[int], batch: ArrayLike, context: ArrayLike
     ) -> FloatArray:
         """Seconds of drafting a token tree: a pass a level over `widths` positions a sequence.
 
@@ -159,56 +118,90 @@ class Drafter(ABC):
         return np.asarray(sum(levels, start=once))
 
     @abstractmethod
-    def weight_bytes(self, place: Place) -> float:
+    def weight_bytes(self, place: Placement) -> float:
         """Bytes of weights that the drafter adds to the target's, over all its GPUs."""
 
     def cache_model(self, target: Model) -> Model | None:
         """The model whose KV cache the drafter adds; None where it keeps none of its own."""
         return None
 
-    def kv_bytes_per_token(self, place: Place) -> float:
-        """Bytes of cache that the drafter adds for each token of a sequence."""
-        model = self.cache_model(place.target)
-        return 0.0 if model is None else model.kv_bytes_per_token(place.kv_dtype)
+    def prefill_place(self, place: Placement) -> Placement | None:
+        """What reads each prompt besides the target, where it runs; None where nothing does."""
+        return None
+
+    @property
+    def own_model(self) -> Model | None:
+        """The model that drafts, where it is one of its own."""
+        return None
 
     @abstractmethod
     def flops_per_token(self, target: Model) -> float:
         """FLOPs of drafting one token, attention over the context left out (as ĉ counts)."""
 
-    def gpus(self, place: Place) -> int:
+    def gpus(self, place: Placement) -> int:
         """GPUs that hold the drafter."""
         return place.tensor_parallel
 
 
-_KINDS: dict[str, type[Drafter]] = {}
-D = TypeVar("D", bound=Drafter)
+class Decoder(Drafter):
+    """Drafts with forwards of a decoder: a pass is one of them, and sampling from it.
 
+    F(n), a forward of n positions a sequence, includes the projection of a head's inputs, one
+    matrix product a pass, where there is one: held whole by every GPU unless
+    `splits_projection`.
+    """
 
-def register(kind: type[D]) -> type[D]:
-    """Class decorator: makes the kind known under its name."""
-    _KINDS[kind.kind] = kind
-    return kind
+    splits_projection: ClassVar[bool] = False
+
+    @abstractmethod
+    def decoder(self, target: Model) -> Model:
+        """The layers that run in a pass, and the output table that is multiplied."""
+
+    def decoder_place(self, place: Placement) -> Placement:
+        """The decoder on the GPUs that hold it, stored as the target unless it has a format."""
+        model, gpus = self.decoder(place.model), self.gpus(place)
+        stored = getattr(self, "weight_dtype", place.weight_dtype)
+        own = replace(place, model=model, weight_dtype=stored)
+        if gpus == place.tensor_parallel:
+            return own
+        return replace(own, tensor_parallel=gpus, expert_parallel=1, attention_dp=1)
+
+    def projection(self, target: Model) -> tuple[float, float]:
+        """(outputs, inputs) of what joins the inputs of a pass; no outputs: nothing does."""
+        return 0.0, 0.0
+
+    def forward_seconds(
+        self, place: Placement, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        """F(n), seconds."""
+        layers = self.decoder_place(place).step(batch, positions, context).total
+        outputs, inputs = self.projection(place.model)
+        if not outputs:
+            return layers
+        split = place.tensor_parallel if self.splits_projection else 1
+        tokens = np.asarray(batch, dtype=float) * positions
+        return layers + place.product_seconds(outputs / split, inputs, tokens)
+
+    def pass_seconds(
+        self, place: Placement, positions: ArrayLike, batch: ArrayLike, context: ArrayLike
+    ) -> FloatArray:
+        sampled = np.asarray(batch, dtype=float) * positions
+        vocab = self.decoder(place.model).vocab
+        forward = self.forward_seconds(place, positions, batch, context)
+        return forward + sampling_seconds(place.device, sampled, vocab)
+
+    def cache_model(self, target: Model) -> Model | None:
+        return self.decoder(target)
+
+    def prefill_place(self, place: Placement) -> Placement | None:
+        keeps_a_cache = self.cache_model(place.model) is not None
+        return self.decoder_place(place) if keeps_a_cache else None
+
+    def flops_per_token(self, target: Model) -> float:
+        outputs, inputs = self.projection(target)
+        return self.decoder(target).flops_per_token + 2.0 * outputs * inputs
 
 
 def kinds() -> dict[str, type[Drafter]]:
     """Every kind of drafter by name."""
     return dict(_KINDS)
-
-
-def drafter(kind: str, **options: Any) -> Drafter:
-    """A drafter of that kind; `options` are the fields of its record.
-
-    Raises InputError for an unknown kind or option, or one that is needed and missing.
-    """
-    if kind not in _KINDS:
-        raise InputError(f"drafter must be one of {', '.join(_KINDS)}, got {kind!r}")
-    make: Any = _KINDS[kind]
-    needs = {field.name: field.default is MISSING for field in fields(make)}
-    unknown = sorted(set(options) - set(needs))
-    if unknown:
-        raise InputError(f"{kind} takes {', '.join(needs) or 'nothing'}, got {', '.join(unknown)}")
-    missing = [name for name, needed in needs.items() if needed and name not in options]
-    if missing:
-        raise InputError(f"{kind} needs {', '.join(missing)}, got nothing")
-    found: Drafter = make(**options)
-    return found

@@ -1,249 +1,146 @@
-"""Lines of the most common shapes, taken out of a piece in one search each.
+"""Several servers in one log: read lane by lane, pooled only where they agree.
 
-A log of nothing but statistics costs as much as its lines are looked at one by one. An engine may
-therefore give patterns of its most common lines, as printed when nothing is odd about them. They
-are matched over the whole piece; what was caught goes to the parser as columns, the rest of the
-piece line by line as ever. A parser must make the same of a line on either way. So a line may go
-into columns only if nothing beside what its pattern caught would be looked at by any engine.
+A pooled rate of three engines of which one is broken is no engine's, and hides the broken one.
 """
 
 from __future__ import annotations
 
-import re
+import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import asdict, astuple
+from typing import Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from specmath.estimate import step_variance
+from specmath.logs.reading import Lane, Reading
 
-from specmath.checks import FloatArray, IntArray
-from specmath.logs.notes import Place
-from specmath.logs.source import Source
+__all__ = ["Lanes", "agree", "shared", "whole_side", "with_pooled"]
 
-__all__ = [
-    "BoolArray",
-    "Rows",
-    "Waiting",
-    "in_runs",
-    "numbers_of",
-    "plain_text",
-    "rate_columns",
-    "take_out",
-]
+MOST_LANES = 64
+NEAR = 0.15
+"""Lanes within this share of the others' accepted tokens a step are alike whatever the noise."""
+DEVIATIONS = 4.0
+"""Beyond it, and beyond so many standard errors, they are not."""
 
-FEWEST = 8
-"""Below that many lines of a shape, one by one is as fast."""
-
-LARGEST = 4 << 20
-"""A piece is longer than that only where one line is."""
-
-FREE = "free"
-"""The name of a pattern's group that may hold any text: it counts as outside the pattern."""
-
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_ESCAPES_IN_BYTES = re.compile(_ESCAPES.pattern.encode())
-# A word that goes on into a pattern's match, which stands here as a NUL.
-_TOUCHES = re.compile(rb"[A-Za-z_]\0|\0[A-Za-z_]|\x1b")
-BoolArray = NDArray[np.bool_]
-Matches = list[re.Match[bytes]]
+State = TypeVar("State")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Lines of one shape, in order: what the pattern caught in each, and where it stands."""
+class Lanes(Generic[State]):
+    """A parser's state for all lines, and one a lane from the line on where a second one prints.
 
-    source: Source
-    lines: IntArray
-    matches: Matches
-
-    def __len__(self) -> int:
-        return len(self.matches)
-
-    def column(self, group: int) -> FloatArray:
-        """The numbers that `group` caught."""
-        return numbers_of([match[group] for match in self.matches])
-
-    def optional(self, group: int) -> FloatArray:
-        """The numbers that `group` caught, nan where it caught nothing."""
-        return numbers_of([match[group] or b"nan" for match in self.matches])
-
-    def text(self, index: int) -> str:
-        """The whole line, as the parser's line() is given it."""
-        match = self.matches[index]
-        start = match.string.rfind(b"\n", 0, match.start()) + 1
-        end = match.string.find(b"\n", match.end())
-        return plain_text(match.string[start : end if end >= 0 else len(match.string)])
-
-    def place(self, index: int) -> Place:
-        """Where the line stands."""
-        return self.source.place(int(self.lines[index]))
-
-    def split(self, line: float) -> tuple[Rows, Rows]:
-        """The rows above line number `line`, and the others."""
-        cut = int(np.searchsorted(self.lines, line))
-        return (
-            replace(self, lines=self.lines[:cut], matches=self.matches[:cut]),
-            replace(self, lines=self.lines[cut:], matches=self.matches[cut:]),
-        )
-
-
-def plain_text(line: bytes) -> str:
-    """A line without colours and without the blanks around it."""
-    text = line.decode("utf-8", "replace")
-    return (_ESCAPES.sub("", text) if "\x1b" in text else text).strip()
-
-
-def numbers_of(texts: Sequence[bytes]) -> FloatArray:
-    """Printed numbers, several to a text or one, as one row of values."""
-    return np.fromstring(b" ".join(texts).decode("ascii"), sep=" ")
-
-
-def rate_columns(texts: Sequence[bytes | None]) -> tuple[FloatArray, IntArray, BoolArray]:
-    """(rates [n, γ], how many each text holds, whether they are a survival) of "0.9, 0.8" texts.
-
-    Shorter lists are filled up with zeros.
+    A lane is known by what its lines name; a line that names less, or more, of a lane belongs to
+    it as long as only one fits.
     """
-    counts = np.array([0 if text is None else text.count(b",") + 1 for text in texts])
-    most = int(counts.max(initial=0))
-    filled = [
-        (text or b"0").replace(b",", b"") + b" 0" * (most - max(count, 1))
-        for text, count in zip(texts, counts.tolist(), strict=True)
-    ]
-    rates = numbers_of(filled).reshape(len(texts), -1)[:, :most]
-    falling = np.all(np.diff(rates, axis=1, prepend=1.0) <= 0.0, axis=1)
-    return rates, counts, falling
+
+    def __init__(self, make: Callable[[], State], whole: State | None = None) -> None:
+        self.whole = make() if whole is None else whole
+        self._make = make
+        self._each: dict[Lane, State] = {}
+
+    def of(self, lane: Lane) -> tuple[State, ...]:
+        """The states that take what this lane printed; above MOST_LANES only the whole one."""
+        fits = [known for known in self._each if _fits(known, lane)]
+        if not fits:
+            if len(self._each) == 1:
+                (first,) = self._each
+                self._each[first] = copy.deepcopy(self.whole)
+            if len(self._each) < MOST_LANES:
+                self._each[lane] = self._make()
+            fits = [lane]
+        if len(fits) > 1 or fits[0] not in self._each:
+            return (self.whole,)
+        if (more := _united(fits[0], lane)) != fits[0]:
+            self._each = {more if k == fits[0] else k: state for k, state in self._each.items()}
+        return (self.whole, self._each[more]) if self.several else (self.whole,)
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one lane has printed."""
+        return len(self._each) > 1
+
+    def each(self) -> Iterator[tuple[Lane | None, State]]:
+        """Every lane with its state, in order of their first lines; of one lane the whole."""
+        if self.several:
+            yield from self._each.items()
+        else:
+            yield next(iter(self._each), None), self.whole
 
 
-def in_runs(good: BoolArray, many: Callable[[slice], None], one: Callable[[int], None]) -> None:
-    """All rows in order: `many` takes runs of good rows, `one` each of the others."""
-    others = np.flatnonzero(~good).tolist()
-    if len(others) * FEWEST > good.size:  # runs would be too short to pay
-        for index in range(good.size):
-            one(index)
-        return
-    begin = 0
-    for index in (*others, good.size):
-        if index > begin:
-            many(slice(begin, index))
-        if index < good.size:
-            one(index)
-        begin = index + 1
+def _fits(one: Lane, other: Lane) -> bool:
+    pairs = zip(astuple(one), astuple(other), strict=True)
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
-class Taker(Protocol):
-    """A parser, as far as lines of common shapes go."""
-
-    def rows(self, found: Sequence[Rows]) -> None: ...
-    def line(self, text: str, at: Place) -> None: ...
+def _united(one: Lane, other: Lane) -> Lane:
+    pairs = zip(astuple(one), astuple(other), strict=True)
+    return Lane(*(first if first is not None else second for first, second in pairs))
 
 
-class Waiting:
-    """The rows of one parser in a piece, until the lines between them have come up."""
-
-    def __init__(self, taker: Taker, bit: int, rows: Sequence[Rows]) -> None:
-        self.bit = bit
-        self._taker = taker
-        self._rows = rows
-
-    def give(self, before: float) -> None:
-        """Give the parser what stands above line number `before`."""
-        if not any(len(rows) and rows.lines[0] < before for rows in self._rows):
-            return
-        found, self._rows = zip(*(rows.split(before) for rows in self._rows), strict=True)
-        if sum(map(len, found)) >= FEWEST:
-            self._taker.rows(found)
-            return
-        each = ((rows.place(i), rows.text(i)) for rows in found for i in range(len(rows)))
-        for place, text in sorted(each):
-            self._taker.line(text, place)
+def with_pooled(each: Sequence[Reading], pooled: Sequence[Reading]) -> Iterator[Reading]:
+    """The readings of lanes, then of `pooled` those whose lanes agree."""
+    yield from each
+    for one in pooled:
+        same = [r for r in each if r.format == one.format]
+        if len(same) > 1 and agree(same):
+            yield one
 
 
-def take_out(
-    source: Source,
-    first: int,
-    data: bytes,
-    patterns: Sequence[re.Pattern[bytes]],
-    words: Sequence[bytes],
-) -> tuple[bytes, list[Rows]]:
-    """(`data` with the lines of these shapes emptied, the rows of each pattern).
+def whole_side(readings: Sequence[Reading]) -> tuple[list[Reading], list[Reading]]:
+    """(what stands for all of these readings, the lanes that disagree): of lanes that agree their
+    pooled reading; where some disagree they stand in the first list one by one as well."""
+    whole: list[Reading] = []
+    apart: list[Reading] = []
+    for key in dict.fromkeys((r.engine, r.format) for r in readings):
+        same = [r for r in readings if (r.engine, r.format) == key]
+        lanes = [r for r in same if r.lane is not None]
+        pooled = [r for r in same if r.lane is None]
+        whole += pooled or lanes
+        apart += lanes if len(lanes) > 1 and not pooled else []
+    return whole, apart
 
-    `data` begins with a newline and its next line has number `first`. A pattern never reaches over
-    a newline. Left where they are: lines with a brace (JSON) or with an escape sequence behind the
-    pattern's beginning, those that two patterns want, and those with one of `words` (no digit or
-    dot in them) outside the match.
+
+def shared(lanes: Sequence[Lane]) -> Lane:
+    """What these lanes have in common."""
+    names = [asdict(lane) for lane in lanes]
+    return Lane(**{k: v for k, v in names[0].items() if all(n[k] == v for n in names)})
+
+
+def agree(readings: Sequence[Reading]) -> bool:
+    """Whether lanes may be pooled: one model, and each accepts as many tokens a step as the others.
+
+    A lane differs where its mean lies off the mean of the others by more than NEAR of it and more
+    than DEVIATIONS standard errors (steps taken as independent; where they are not told, by the
+    share alone).
     """
-    if len(data) > LARGEST:
-        return data, []
-    found: list[Matches] = [list(pattern.finditer(data)) for pattern in patterns]
-    if sum(map(len, found)) < FEWEST:
-        return data, []
-    newlines = _positions(data, "\n")
-    starts = [np.array([m.start() for m in matches], dtype=np.int64) for matches in found]
-    where = [np.searchsorted(newlines, begins) for begins in starts]
-    braces = np.searchsorted(newlines, _positions(data, "{"))
-    kept_out = np.union1d(braces, _in_several(where))
-    escapes, ends = (np.append(at, len(data)) for at in (_positions(data, "\x1b"), newlines))
-    rows: list[Rows] = []
-    taken = []
-    for matches, begins, at in zip(found, starts, where, strict=True):
-        good = np.diff(at, prepend=-1) > 0  # the first match of a line
-        good &= escapes[np.searchsorted(escapes, begins)] >= ends[at]
-        if kept_out.size:
-            good &= ~np.isin(at, kept_out)
-        if not good.all():
-            matches, at = [matches[i] for i in np.flatnonzero(good)], at[good]
-        lone = _alone(data, matches, newlines[at - 1] + 1, ends[at], words)
-        if lone is not None:
-            matches, at = [matches[i] for i in np.flatnonzero(lone)], at[lone]
-        rows.append(Rows(source, first - 1 + at, matches))
-        taken.append(at)
-    return b"".join(_rest(data, newlines, np.sort(np.concatenate(taken)))), rows
+    if len({r.lane.model for r in readings if r.lane and r.lane.model}) > 1:
+        return False
+    told = [r for r in readings if r.tokens_per_step is not None]
+    return not any(_apart(one, [r for r in told if r is not one]) for one in told)
 
 
-def _positions(data: bytes, letter: str) -> IntArray:
-    return np.flatnonzero(np.frombuffer(data, np.uint8) == ord(letter))
+def _apart(one: Reading, others: Sequence[Reading]) -> bool:
+    if not others:
+        return False
+    weights = [float(r.steps or 1) for r in others]
+    rest = sum(w * _accepted(r) for w, r in zip(weights, others, strict=True)) / sum(weights)
+    off = abs(_accepted(one) - rest)
+    if off <= NEAR * rest:
+        return False
+    steps = one.steps, sum(r.steps or 0 for r in others)
+    if None in steps or 0 in steps:
+        return True
+    spread = max(map(_variance, (one, *others)))
+    error = math.sqrt(spread * sum(1.0 / n for n in steps if n))
+    return off > DEVIATIONS * error
 
 
-def _alone(
-    data: bytes, matches: Matches, starts: IntArray, ends: IntArray, words: Sequence[bytes]
-) -> BoolArray | None:
-    """Which matches have none of `words` beside them in their lines; None if all are so.
-
-    Without its digits, what surrounds them is the same a thousand times.
-    """
-    lines = zip(matches, starts.tolist(), ends.tolist(), strict=True)
-    if matches and FREE in matches[0].re.groupindex:
-        parts = [
-            b"%b\0 %b \0%b" % (data[start : m.start()], m[FREE], data[m.end() : end])
-            for m, start, end in lines
-        ]
-    else:
-        parts = [data[start : m.start()] + b"\0" + data[m.end() : end] for m, start, end in lines]
-    text = b"\n".join(parts)
-    if b"\x1b" in text:
-        text = _ESCAPES_IN_BYTES.sub(b"", text)
-    around = text.translate(None, b"0123456789.").split(b"\n")
-    kinds = set(around)
-    text = b"\n".join(kinds)
-    if not _TOUCHES.search(text) and not any(word in text for word in words):
-        return None
-    odd = {kind for kind in kinds if _TOUCHES.search(kind) or any(word in kind for word in words)}
-    return np.array([one not in odd for one in around], dtype=np.bool_)
+def _accepted(reading: Reading) -> float:
+    return (reading.tokens_per_step or 1.0) - 1.0
 
 
-def _in_several(where: Sequence[IntArray]) -> IntArray:
-    """Lines that more than one pattern found; each list is sorted."""
-    lines = np.sort(np.concatenate([at[np.diff(at, prepend=-1) > 0] for at in where]))
-    return np.asarray(lines[1:][lines[1:] == lines[:-1]])
-
-
-def _rest(data: bytes, newlines: IntArray, taken: IntArray) -> Iterator[bytes]:
-    """`data` around the lines `taken`, their newlines kept."""
-    starts = (newlines[taken - 1] + 1).tolist()
-    ends = np.append(newlines, len(data))[taken].tolist()
-    begin = 0
-    for start, end in zip(starts, ends, strict=True):
-        yield data[begin:start]
-        begin = end
-    yield data[begin:]
+def _variance(reading: Reading) -> float:
+    """Of the accepted tokens of one step: from the rates, else the most that the mean allows."""
+    if reading.survival:
+        return step_variance(reading.survival)
+    mean, most = _accepted(reading), float(reading.gamma or 8)
+    return max(mean * (most - mean), 0.25)

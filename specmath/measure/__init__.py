@@ -4,32 +4,16 @@ The built-in pair needs numpy alone; other pairs need torch and transformers, wh
 when one is loaded (`pip install -r requirements-measure.txt`).
 """
 
-from specmath.measure.files import read_report, report_csv, write_report
-from specmath.measure.interval import AlphaEstimate, estimate_alpha
+from specmath.measure.into_scenario import best_gamma, step_cost, to_scenario
+from specmath.measure.merge import merged
 from specmath.measure.pairs import Pair, builtin_pair, builtin_prompts, load_pair
-from specmath.measure.plan import Plan
-from specmath.measure.prompts import Prompt, read_prompts, spread
-from specmath.measure.report import Report
+from specmath.measure.plan import Plan, Prompt, read_prompts, spread
+from specmath.measure.report import Report, read_report, write_report
 from specmath.measure.run import measure
-from specmath.measure.to_scenario import best_gamma, step_cost, to_scenario
+from specmath.measure.score import estimate_alpha
 
 __all__ = [
-    "AlphaEstimate",
-    "Pair",
-    "Plan",
-    "Prompt",
-    "Report",
-    "best_gamma",
-    "builtin_pair",
-    "builtin_prompts",
-    "estimate_alpha",
-    "load_pair",
-    "measure",
-    "read_prompts",
-    "read_report",
-    "report_csv",
-    "spread",
-    "step_cost",
-    "to_scenario",
-    "write_report",
-]
+    "Pair", "Plan", "Prompt", "Report", "best_gamma", "builtin_pair", "builtin_prompts",
+    "estimate_alpha", "load_pair", "measure", "merged", "read_prompts", "read_report", "spread",
+    "step_cost", "to_scenario", "write_report",
+]  # fmt: skip

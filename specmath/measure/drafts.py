@@ -4,42 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from specmath.checks import FloatArray, InputError, whole
-from specmath.measure.engine import Cache, LanguageModel
-from specmath.measure.sampling import Sampling, draw
+from specmath.checks import InputError, whole
+from specmath.measure.draws import Proposal
+from specmath.measure.language_model import Cache, Forwards, LanguageModel, Sampling, read_prompt
 
-__all__ = ["Draft", "ModelDraft", "NgramDraft", "Proposal", "Session", "layer_skip"]
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Drafted tokens and what each was drawn from; None where each was certain."""
-
-    tokens: list[int]
-    distributions: list[FloatArray] | None = None
-
-
-class Session(Protocol):
-    """Drafting for one text."""
-
-    def propose(
-        self, tokens: Sequence[int], gamma: int, sampling: Sampling, rng: np.random.Generator
-    ) -> Proposal:
-        """Up to `gamma` tokens that may follow `tokens` (prompt and all emitted so far)."""
-
-
-class Draft(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    def session(self) -> Session: ...
+__all__ = ["Draft", "ModelDraft", "NgramDraft", "layer_skip"]
 
 
 @dataclass(frozen=True)
@@ -58,35 +31,37 @@ class ModelDraft:
     def name(self) -> str:
         return f"{self.model.name}, argmax" if self.argmax else self.model.name
 
-    def session(self) -> Session:
-        return _ModelSession(self.model, self.argmax, self.model.new_cache())
+    def session(self, prompt: Sequence[int] = ()) -> _ModelSession:
+        """Drafting for one text; the prompt is read, all but its last token."""
+        return _ModelSession(self, read_prompt(self.model, prompt), list(prompt[:-1]))
 
 
 @dataclass
 class _ModelSession:
-    model: LanguageModel
-    argmax: bool
+    draft: ModelDraft
     cache: Cache
     read: list[int] = field(default_factory=list)
 
     def propose(
-        self, tokens: Sequence[int], gamma: int, sampling: Sampling, rng: np.random.Generator
-    ) -> Proposal:
-        if gamma == 0:
-            return Proposal([])
+        self, tokens: Sequence[int], gamma: int, sampling: Sampling, rng: np.random.Generator,
+        forward: Forwards,
+    ) -> Proposal:  # fmt: skip
+        """Up to `gamma` tokens that may follow `tokens` (prompt and all emitted so far)."""
         self._forget_rejected(tokens)
-        certain = self.argmax or sampling.greedy
+        draws = self.draft.model.draws
+        certain = self.draft.argmax or sampling.greedy
         drafted: list[int] = []
-        distributions: list[FloatArray] = []
+        distributions: list[Any] = []
         unread = list(tokens[len(self.read) :])
         for _ in range(gamma):
-            logits = self.model.forward(np.array([unread]), self.cache)[0, -1]
+            logits = forward(self.draft.model, np.array([unread]), self.cache, last=True)[0]
             self.read += unread
             if certain:
-                drafted.append(int(np.argmax(logits)))
+                drafted += draws.best(logits)
             else:
-                distributions.append(sampling.probabilities(logits))
-                drafted.append(draw(distributions[-1], rng))
+                token, chances = draws.propose(logits[-1], sampling, rng)
+                drafted.append(token)
+                distributions.append(chances)
             unread = drafted[-1:]
         return Proposal(drafted, None if certain else distributions)
 
@@ -119,8 +94,11 @@ class NgramDraft:
     def name(self) -> str:
         return f"n-gram, {self.shortest} to {self.longest} tokens"
 
-    def session(self) -> Session:
-        return _NgramSession(self.longest, self.shortest)
+    def session(self, prompt: Sequence[int] = ()) -> _NgramSession:
+        """Drafting for one text; the n-grams of the prompt are known."""
+        made = _NgramSession(self.longest, self.shortest)
+        made.learn(prompt)
+        return made
 
 
 @dataclass
@@ -131,16 +109,21 @@ class _NgramSession:
     indexed: int = 0
 
     def propose(
-        self, tokens: Sequence[int], gamma: int, sampling: Sampling, rng: np.random.Generator
-    ) -> Proposal:
+        self, tokens: Sequence[int], gamma: int, sampling: Sampling, rng: np.random.Generator,
+        forward: Forwards,
+    ) -> Proposal:  # fmt: skip
+        """As that of a model; nothing is drawn."""
         return Proposal(self.lookup(tokens, gamma))
 
-    def lookup(self, tokens: Sequence[int], gamma: int) -> list[int]:
+    def learn(self, tokens: Sequence[int]) -> None:
         # The n-gram at the very end is looked up, so it is not indexed before the next token.
         for stop in range(self.indexed + 1, len(tokens)):
             for size in range(self.shortest, min(self.longest, stop) + 1):
                 self.seen[tuple(tokens[stop - size : stop])] = stop
         self.indexed = max(self.indexed, len(tokens) - 1)
+
+    def lookup(self, tokens: Sequence[int], gamma: int) -> list[int]:
+        self.learn(tokens)
         for size in range(min(self.longest, len(tokens)), self.shortest - 1, -1):
             found = self.seen.get(tuple(tokens[len(tokens) - size :]))
             if found is not None:
@@ -148,9 +131,10 @@ class _NgramSession:
         return []
 
 
-def layer_skip(
-    target: LanguageModel, skipped: Sequence[int], *, argmax: bool = False
-) -> ModelDraft:
+Draft = ModelDraft | NgramDraft
+
+
+def layer_skip(target: LanguageModel, skipped: Sequence[int], argmax: bool = False) -> ModelDraft:
     """The target without these layers (numbered from 0) as its own draft; at least one stays."""
     layers = tuple(sorted({int(n) for n in whole("skipped layer", list(skipped), 0)}))
     if not layers or layers[-1] >= target.layers or len(layers) >= target.layers:

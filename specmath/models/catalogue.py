@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import tomllib
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
+from specmath import spelling
 from specmath.checks import InputError
 from specmath.models.config import from_config
 from specmath.models.model import Model
+from specmath.models.names import key, owner, readings
+from specmath.spelling import Entry
 
-__all__ = ["catalogue", "find"]
+__all__ = ["catalogue", "find", "named", "parsed", "search"]
 
 
 @cache
@@ -21,35 +26,120 @@ def _entries() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
+def _config(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry: those of its `base`, a text part included, and its own over them."""
+    own: dict[str, Any] = entry.get("config", {})
+    if "base" not in entry:
+        return own
+    return _config(_entries()[entry["base"]]) | own
+
+
 @cache
-def _models() -> dict[str, Model]:
+def _model(name: str) -> Model:
+    entry = _entries()[name]
+    if "refused" in entry:
+        raise InputError(f"cannot model: {entry['refused']} ({name})")
+    return from_config(_config(entry), name=name, source=entry["source"])
+
+
+@cache
+def catalogue() -> Mapping[str, Model]:
+    """Every model of the catalogue, by name."""
+    return {name: _model(name) for name, entry in _entries().items() if "refused" not in entry}
+
+
+@cache
+def _by_key() -> dict[str, str]:
     return {
-        name: from_config(entry["config"], name=name, source=entry["source"])
+        key(text): name
         for name, entry in _entries().items()
+        for text in (name, *entry.get("aliases", ()))
     }
 
 
-def catalogue() -> dict[str, Model]:
-    """Every model of the catalogue, by name."""
-    return dict(_models())
+@cache
+def _searched() -> tuple[Entry, ...]:
+    return tuple(Entry(name, tuple(entry.get("aliases", ()))) for name, entry in _entries().items())
 
 
-def _key(name: str) -> str:
-    """Spelling without owner, case, spaces and underscores: "meta-llama/Llama 3.1 8B"."""
-    last = name.strip().rsplit("/", 1)[-1].lower()
-    return "".join(c for c in last.removeprefix("meta-") if c not in " -_")
+def search(text: str) -> list[str]:
+    """Names of the models that hold every word of `text`, the best match first; else what is near.
+
+    Examples
+    --------
+    >>> search("llama 70")
+    ['Llama-3.1-70B', 'Llama-3.3-70B', 'Llama-2-70B']
+    """
+    exact = [_by_key()[key(name)] for name, _ in readings(text) if key(name) in _by_key()]
+    several = spelling.matches(text, _searched())
+    found = list(dict.fromkeys([*exact[:1], *several]))
+    return found or spelling.nearest(text, _searched())
 
 
+@lru_cache(maxsize=256)
 def find(name: str) -> Model:
-    """The catalogue's model of that name, however spelt; InputError with the nearest names."""
-    by_key = {_key(known): known for known in _models()}
-    for known, entry in _entries().items():
-        by_key.update({_key(alias): known for alias in entry.get("aliases", [])})
-    key = _key(str(name))
-    if key in by_key:
-        return _models()[by_key[key]]
-    close = difflib.get_close_matches(key, by_key, n=5, cutoff=0.4)
-    nearest = list(dict.fromkeys(by_key[match] for match in close)) or sorted(_models())
-    raise InputError(
-        f"model must be one of the catalogue, got {name[:60]!r}; nearest: {', '.join(nearest)}"
-    )
+    """The catalogue's model of that name, however spelt, in the format that the name states.
+
+    Parameters
+    ----------
+    name
+        As people write it: an owner in front, a tuning or a date behind ("-Instruct", "-0528"), a
+        format ("-FP8", "-NVFP4", "-AWQ", "4bit", a GGUF quantisation), or parts of one name.
+
+    Returns
+    -------
+    Model
+        As published; where the name states another format, stored in that.
+
+    Raises
+    ------
+    InputError
+        With the names that it may mean, or the nearest; or why that model cannot be modelled.
+
+    Examples
+    --------
+    >>> find("unsloth/Qwen3-8B-GGUF:Q4_K_M").name
+    'Qwen3-8B-Q4_K_M'
+    """
+    each = list(readings(str(name)))
+    for bare, dtype in each:
+        if (known := _by_key().get(key(bare))) is not None:
+            return _stored(known, dtype, owner(name))
+    bare, dtype = each[-1]
+    if meant := spelling.chosen(bare, _searched()):
+        return _stored(meant, dtype, owner(name))
+    raise spelling.unknown("model must be one of the catalogue", str(name), _searched())
+
+
+def _stored(name: str, dtype: str | None, by: str) -> Model:
+    """That entry in the format stated. NVIDIA's own checkpoints in fp8 and nvfp4 declare an fp8
+    cache: `kv_cache_quant_algo` in the hf_quant_config.json of all of them seen."""
+    model = _model(name)
+    if dtype is None:
+        return model
+    stored = model.stored_in(dtype)
+    if by == "nvidia" and stored.weight_dtype in ("fp8", "nvfp4"):
+        return replace(stored, name=f"{by}/{stored.name}", kv_dtype="fp8")
+    return stored
+
+
+@lru_cache(maxsize=256)
+def named(text: str) -> Model:
+    """A catalogue name or the text of a config.json; never a path: links carry this text.
+
+    Raises InputError with the nearest names, or with what the config lacks.
+    """
+    return parsed(text) if text.lstrip().startswith("{") else find(text)
+
+
+def parsed(text: str) -> Model:
+    """The text of a config.json; InputError where it is no JSON object or lacks something."""
+    try:
+        config = json.loads(text)
+    except RecursionError as error:
+        raise InputError("config.json is not valid JSON: nested too deeply") from error
+    except ValueError as error:  # its syntax, or an integer too long for Python
+        raise InputError(f"config.json is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"config.json must be an object {{ … }}, got {text.strip()[:20]!r}")
+    return from_config(config)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from specmath.checks import InputError
+from specmath.checks import InputError, plain_text, short
+from specmath.foreign import json_of
 from specmath.models import families
 from specmath.models.attention_config import attention_needs, read_attention
 from specmath.models.config_fields import Fields, cannot_model
 from specmath.models.dtypes import dtype_name
 from specmath.models.layers import LayerGroup
 from specmath.models.mlp_config import mlp_needs, read_mlp
-from specmath.models.model import Model
-from specmath.models.quantisation_config import read_quantisation
+from specmath.models.model import Model, part_parameters
+from specmath.models.quantisation_config import read_kv_dtype, read_quantisation
 
 __all__ = ["from_config", "load"]
 
 _LAYERS = ("num_hidden_layers", "n_layer")
 _HIDDEN = ("hidden_size", "n_embd")
 _CONTEXT = ("max_position_embeddings", "n_positions")
+QUANTISATION = "quantization_config"
 _MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 # Where a multimodal config keeps its language model.
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config")
@@ -41,6 +42,8 @@ _UNMODELLED = {
     "num_kv_shared_layers": "layers that share one cache",
     "hidden_size_per_layer_input": "per-layer embeddings",
     "block_configs": "layers of different sizes",
+    "sparse_attention_config": "block-sparse attention",
+    "attention_other_setting": "windowed layers with heads of their own",
     "compress_ratios": "compressed sparse attention",
     "draft_vocab_size": "a draft head (a drafter, not a model)",
     "medusa_num_heads": "a Medusa head (a drafter, not a model)",
@@ -50,13 +53,37 @@ _UNMODELLED = {
 def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> Model:
     """The model that a config.json describes.
 
-    `config` is the parsed JSON: a decoder, dense or mixture of experts, with full, sliding-window,
-    latent (MLA, also with a sparse-attention index) or gated-delta-net attention; of a multimodal
-    config the text part. `name` defaults to the config's `_name_or_path` or `model_type`. The
-    record's `notes` say what was not counted or had to be presumed.
+    Parameters
+    ----------
+    config
+        The parsed JSON: a decoder, dense or mixture of experts, with full, sliding-window, latent
+        (MLA, also with a sparse-attention index) or gated-delta-net attention; of a multimodal
+        config the text part.
+    name
+        The config's `_name_or_path` or `model_type` unless given.
+    source
+        Where it was read, kept in the record.
 
-    Raises InputError: missing fields, all by name; a field out of range or of the wrong type; or
-    "cannot model: ..." for an architecture not covered.
+    Returns
+    -------
+    Model
+        Its `notes` say what was not counted or had to be presumed.
+
+    Raises
+    ------
+    InputError
+        Missing fields, all by name; a field out of range or of the wrong type; or "cannot model:
+        ..." for an architecture not covered.
+
+    Examples
+    --------
+    >>> model = from_config({
+    ...     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+    ...     "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+    ...     "vocab_size": 128256, "tie_word_embeddings": True,
+    ... })
+    >>> model.parameters
+    1235814400
     """
     if not isinstance(config, Mapping):
         raise InputError(f"config must be a JSON object, got {type(config).__name__}")
@@ -68,22 +95,24 @@ def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> 
     layers = _layer_groups(fields, hidden)
     published = _published_dtype(fields)
     base = "bf16" if published == "fp32" else published  # engines serve no 32-bit weights
-    quantisation = read_quantisation(fields, sum(group.count for group in layers))
     family = fields.family
+    path = plain_text(short(fields.raw("_name_or_path", default=""), 200))
+    tied = fields.flag("tie_word_embeddings", default=family in families.TIED_BY_DEFAULT)
+    vocab = fields.whole("vocab_size")
+    sizes = part_parameters(layers, hidden) | {"head": 0 if tied else vocab * hidden}
+    quantisation = read_quantisation(fields, sum(group.count for group in layers), sizes)
     return Model(
-        name=name or str(fields.raw("_name_or_path", default="")) or family or "model",
+        name=name or path or family or "model",
         hidden=hidden,
-        vocab=fields.whole("vocab_size"),
+        vocab=vocab,
         layers=layers,
-        tied_embeddings=fields.flag(
-            "tie_word_embeddings", default=family in families.TIED_BY_DEFAULT
-        ),
+        tied_embeddings=tied,
         weight_dtype=base if quantisation is None else quantisation.dtype,
-        kv_dtype=base,
+        kv_dtype=read_kv_dtype(fields) or base,
         base_dtype=base,
         quantisation=quantisation,
         max_context=fields.whole(*_CONTEXT) if fields.has(*_CONTEXT) else None,
-        position_parameters=_position_parameters(fields, hidden),
+        position_parameters=hidden * _positions(fields),
         final_norm_parameters=hidden * (2 if family in families.LAYER_NORM_BIAS else 1),
         mtp_layers=fields.whole(*_MTP, low=0, default=0),
         source=source,
@@ -103,15 +132,25 @@ def load(path_or_text: str | Path, name: str = "") -> Model:
             path = path / "config.json" if path.is_dir() else path
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"config cannot be read from {str(path_or_text)!r}: {error}"
-            ) from error
+            named = short(path_or_text, quoted=True)
+            raise InputError(f"config cannot be read from {named}: {short(error, 200)}") from error
         name = name or (path.stem if path.stem != "config" else path.parent.name)
+        return from_config(_with_quantisation(json_of("config", text), path), name=name)
+    return from_config(json_of("config", text), name=name)
+
+
+def _with_quantisation(config: Any, path: Path) -> Any:
+    """The config with what NVIDIA's checkpoints keep beside it, in hf_quant_config.json."""
+    beside = path.with_name(path.name.replace("config", "hf_quant_config"))
+    if not isinstance(config, dict) or config.get(QUANTISATION) or beside == path:
+        return config
     try:
-        config = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"config is not JSON: {error}") from error
-    return from_config(config, name=name)
+        text = beside.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return config
+    found = json_of("hf_quant_config", text)
+    stated = found.get("quantization") if isinstance(found, dict) else None
+    return {**config, QUANTISATION: stated} if isinstance(stated, dict) else config
 
 
 def _text_part(config: Mapping[str, Any]) -> tuple[Fields, tuple[str, ...]]:
@@ -151,9 +190,7 @@ def _layer_groups(fields: Fields, hidden: int) -> tuple[LayerGroup, ...]:
     norms *= 2 if fields.family in families.LAYER_NORM_BIAS else 1
     attention = read_attention(fields, hidden, layer_count)
     kinds = Counter(zip(attention, read_mlp(fields, hidden, layer_count), strict=True))
-    return tuple(
-        LayerGroup(count, attention, mlp, norms) for (attention, mlp), count in kinds.items()
-    )
+    return tuple(LayerGroup(count, *kind, norms) for kind, count in kinds.items())
 
 
 def _published_dtype(fields: Fields) -> str:
@@ -163,21 +200,19 @@ def _published_dtype(fields: Fields) -> str:
     return "bf16" if name is None or found == "auto" else dtype_name(found, name)
 
 
-def _position_parameters(fields: Fields, hidden: int) -> int:
+def _positions(fields: Fields) -> int:
     """Learned positions of GPT-2 and OPT (which keeps two more than it uses)."""
-    if fields.family not in ("gpt2", "opt"):
-        return 0
-    return hidden * (fields.whole(*_CONTEXT) + (2 if fields.family == "opt" else 0))
+    more = {"gpt2": 0, "opt": 2}.get(fields.family)
+    return 0 if more is None else fields.whole(*_CONTEXT) + more
 
 
 def _notes(fields: Fields) -> tuple[str, ...]:
     notes = []
-    heads = fields.whole(*_MTP, low=0, default=0)
-    if heads:
+    if heads := fields.whole(*_MTP, low=0, default=0):
         notes.append(f"multi-token-prediction layers not counted: {heads}")
     if _published_dtype(fields) == "fp32":
         notes.append("published in fp32, counted in bf16: engines serve it in 16 bits")
-    if fields.has("attention_chunk_size"):
+    if fields.has("attention_chunk_size") and not fields.has("hybrid_layer_pattern"):
         notes.append("chunked attention is counted as a sliding window of the chunk's length")
     if fields.family and fields.family not in families.KNOWN:
         notes.append(

@@ -40,17 +40,11 @@ LAYER_NORM_BIAS = frozenset({"gpt2", "opt", "gpt_neox", "phi", "starcoder2"})
 TIED_BY_DEFAULT = frozenset(
     {"gemma", "gemma2", "gemma3", "gemma4", "gpt2", "opt", "cohere", "cohere2", "starcoder2"}
 )
-KNOWN = (
-    QKV_BIAS
-    | HEAD_NORM
-    | WIDTH_NORM
-    | FOUR_NORMS
-    | LAYER_NORM_BIAS
-    | TIED_BY_DEFAULT
-    | {"llama", "mistral", "ministral", "ministral3", "mixtral", "phi3", "granite", "nemotron"}
-    | {"smollm3", "llama4", "gpt_oss", "glm4_moe", "glm_moe_dsa", "deepseek_v2"}
-    | {"deepseek_v3", "deepseek_v32", "kimi_k2"}
-)
+KNOWN = QKV_BIAS.union(HEAD_NORM, WIDTH_NORM, FOUR_NORMS, LAYER_NORM_BIAS, TIED_BY_DEFAULT) | {
+    "llama", "mistral", "ministral", "ministral3", "mixtral", "phi3", "granite", "nemotron",
+    "smollm3", "llama4", "gpt_oss", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "mimo_v2_flash",
+    "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2",
+}  # fmt: skip
 
 # Fields that published configs omit because they equal the default of their class.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -63,26 +57,25 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 
-_SSM = "state-space layers (Mamba)"
-_IMAGES = "cross-attention to an image encoder"
-_SHARED_CACHE = "layers that share one cache and take per-layer embeddings"
-# model_type -> what it is: families that are not a decoder of the kinds modelled here.
-UNSUPPORTED: dict[str, str] = {
-    **dict.fromkeys(
-        ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "t5gemma"), "encoder-decoder"
+# What a family is -> its model_types: those not a decoder of the kinds modelled here.
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "encoder-decoder": (
+        "t5", "mt5", "umt5", "bart", "mbart", "pegasus", "t5gemma", "whisper", "m2m_100", "marian",
     ),
-    **dict.fromkeys(("whisper", "m2m_100", "marian"), "encoder-decoder"),
-    **dict.fromkeys(("bert", "roberta", "deberta-v2", "modernbert"), "encoder without a decoder"),
-    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2"), _SSM),
-    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "falcon_h1", "plamo2"), _SSM),
-    **dict.fromkeys(("rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma"), "recurrent layers"),
-    **dict.fromkeys(("llada", "llada_moe", "llada2_moe", "dream", "sdar"), "diffusion"),
-    **dict.fromkeys(("mllama", "mllama_text_model"), _IMAGES),
-    **dict.fromkeys(("gemma3n",), _SHARED_CACHE),
-    **dict.fromkeys(("minimax", "minimax_m1", "bailing_moe_linear"), "lightning attention"),
-    "kimi_linear": "Kimi delta attention",
-    "deepseek_v4": "compressed sparse attention",
-    "jetmoe": "a mixture of attention experts",
-    "medusa": "a Medusa head (a drafter, not a model)",
-    "eagle": "an EAGLE head (a drafter, not a model)",
-}
+    "encoder without a decoder": ("bert", "roberta", "deberta-v2", "modernbert"),
+    "state-space layers (Mamba)": (
+        "mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "nemotron_h",
+        "granitemoehybrid", "falcon_h1", "plamo2",
+    ),
+    "recurrent layers": ("rwkv", "rwkv5", "rwkv6", "rwkv7", "recurrent_gemma"),
+    "diffusion": ("llada", "llada_moe", "llada2_moe", "dream", "sdar"),
+    "cross-attention to an image encoder": ("mllama", "mllama_text_model"),
+    "layers that share one cache and take per-layer embeddings": ("gemma3n",),
+    "lightning attention": ("minimax", "minimax_m1", "bailing_moe_linear"),
+    "Kimi delta attention": ("kimi_linear",),
+    "compressed sparse attention": ("deepseek_v4",),
+    "a mixture of attention experts": ("jetmoe",),
+    "a Medusa head (a drafter, not a model)": ("medusa",),
+    "an EAGLE head (a drafter, not a model)": ("eagle",),
+}  # fmt: skip
+UNSUPPORTED = {family: what for what, named in _OTHERS.items() for family in named}

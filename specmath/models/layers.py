@@ -19,9 +19,12 @@ __all__ = ["Attention", "LayerGroup", "Mlp"]
 AttentionKind = Literal["full", "sliding", "mla", "linear"]
 
 
-def _at_least(low: int, **fields: int) -> None:
-    for name, value in fields.items():
-        whole(name, value, low)
+# What each kind needs besides heads, kv_heads and head_dim.
+_NEEDS: dict[AttentionKind, tuple[str, ...]] = {
+    "sliding": ("window",),
+    "mla": ("kv_lora_rank", "rope_head_dim", "nope_head_dim", "v_head_dim"),
+    "linear": ("v_head_dim", "conv_kernel"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,23 +62,12 @@ class Attention:
     extra_parameters: int = 0  # q/k norms, sinks, decay: vectors too small to matter in time
 
     def __post_init__(self) -> None:
-        _at_least(1, heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim)
+        for name in ("heads", "kv_heads", "head_dim", *_NEEDS.get(self.kind, ())):
+            whole(name, getattr(self, name) or 0, 1)
         if self.heads % self.kv_heads:
             raise InputError(
                 f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}"
             )
-        if self.kind == "sliding":
-            whole("window", 0 if self.window is None else self.window, 1)
-        if self.kind == "mla":
-            _at_least(
-                1,
-                kv_lora_rank=self.kv_lora_rank,
-                rope_head_dim=self.rope_head_dim,
-                nope_head_dim=self.nope_head_dim,
-                v_head_dim=self.v_head_dim,
-            )
-        if self.kind == "linear":
-            _at_least(1, v_head_dim=self.v_head_dim, conv_kernel=self.conv_kernel)
 
     @property
     def value_dim(self) -> int:
@@ -87,42 +79,43 @@ class Attention:
         if self.kind == "mla":
             return self._mla_matmul(hidden)
         if self.kind == "linear":
-            keys, values = self._linear_widths
+            values = self.heads * self.value_dim
             # q, k, v and the output gate z; the decay and write strengths (one a value head each).
-            return hidden * (2 * keys + 2 * values + 2 * self.heads) + values * hidden
+            return hidden * (self._convolved + values + 2 * self.heads) + values * hidden
         query = self.heads * self.head_dim * (2 if self.output_gate else 1)
         key = self.kv_heads * self.head_dim
         value = 0 if self.keys_are_values else self.kv_heads * self.value_dim
         return hidden * (query + key + value) + self.heads * self.value_dim * hidden
 
     def _mla_matmul(self, hidden: int) -> int:
-        query_width = self.heads * (self.nope_head_dim + self.rope_head_dim)
-        if self.q_lora_rank:
-            query = hidden * self.q_lora_rank + self.q_lora_rank * query_width
-        else:
-            query = hidden * query_width
+        width, rank = self.heads * (self.nope_head_dim + self.rope_head_dim), self.q_lora_rank
+        query = hidden * rank + rank * width if rank else hidden * width
         down = hidden * (self.kv_lora_rank + self.rope_head_dim)
         up = self.kv_lora_rank * self.heads * (self.nope_head_dim + self.v_head_dim)
         output = self.heads * self.v_head_dim * hidden
-        index_query = (self.q_lora_rank or hidden) * self.index_heads * self.index_head_dim
+        index_query = (rank or hidden) * self.index_heads * self.index_head_dim
         index_rest = hidden * (self.index_head_dim + self.index_heads)
         return query + down + up + output + index_query + index_rest
 
     @property
-    def _linear_widths(self) -> tuple[int, int]:
-        return self.kv_heads * self.head_dim, self.heads * self.value_dim
+    def _convolved(self) -> int:
+        """Channels of the convolution of linear attention: queries, keys and values."""
+        return 2 * self.kv_heads * self.head_dim + self.heads * self.value_dim
+
+    @property
+    def _state_matrix(self) -> int:
+        """Elements of the state of linear attention."""
+        return self.heads * self.head_dim * self.value_dim
 
     def parameters(self, hidden: int) -> int:
         """All parameters of the layer's attention, biases and small vectors included."""
         total = self.matmul_parameters(hidden) + self.extra_parameters
         if self.qkv_bias:
-            keys = self.kv_heads * (self.head_dim + self.value_dim)
-            total += self.heads * self.head_dim + keys
+            total += self.heads * self.head_dim + self.kv_heads * (self.head_dim + self.value_dim)
         if self.output_bias:
             total += hidden
         if self.kind == "linear":
-            keys, values = self._linear_widths
-            total += (2 * keys + values) * self.conv_kernel + 2 * self.heads + self.value_dim
+            total += self._convolved * self.conv_kernel + 2 * self.heads + self.value_dim
         return total
 
     @property
@@ -145,9 +138,7 @@ class Attention:
         """
         if self.kind != "linear":
             return 0
-        keys, values = self._linear_widths
-        matrix = self.heads * self.head_dim * self.value_dim
-        return matrix + (2 * keys + values) * (self.conv_kernel - 1)
+        return self._state_matrix + self._convolved * (self.conv_kernel - 1)
 
     def cached_tokens(self, context: ArrayLike) -> FloatArray:
         """Tokens kept of `context` cached ones (>= 0): at most the window of a sliding layer."""
@@ -176,9 +167,7 @@ class Attention:
         """
         tokens = self.cached_tokens(context)
         if self.kind == "linear":
-            keys, values = self._linear_widths
-            matrix = self.heads * self.head_dim * self.value_dim
-            constant = 7.0 * matrix + 2.0 * (2 * keys + values) * self.conv_kernel
+            constant = 7.0 * self._state_matrix + 2.0 * self._convolved * self.conv_kernel
             return np.full_like(tokens, constant)
         if self.kind == "mla":
             per_token = 2.0 * self.heads * (2 * self.kv_lora_rank + self.rope_head_dim)
@@ -205,7 +194,7 @@ class Mlp:
     extra_parameters: int = 0  # router biases, gate of the shared expert, scales
 
     def __post_init__(self) -> None:
-        _at_least(1, intermediate=self.intermediate)
+        whole("intermediate", self.intermediate, 1)
         whole("experts", self.experts, 0)
         whole("experts_per_token", self.experts_per_token, min(self.experts, 1), self.experts)
         whole("shared_intermediate", self.shared_intermediate, 0)
@@ -219,31 +208,20 @@ class Mlp:
         """Matrix parameters of the shared expert(s), used by every token."""
         return self.matrices * hidden * self.shared_intermediate
 
-    def router_parameters(self, hidden: int) -> int:
-        return hidden * self.experts
+    def _networks(self, active: bool) -> int:
+        """Networks of `intermediate` width, or of them those that one token passes through."""
+        return (self.experts_per_token if active else self.experts) or 1
 
-    def matmul_parameters(self, hidden: int) -> int:
-        """All matrices: every expert, the shared part and the router."""
-        routed = max(self.experts, 1) * self.expert_parameters(hidden)
-        return routed + self.shared_parameters(hidden) + self.router_parameters(hidden)
+    def matmul_parameters(self, hidden: int, *, active: bool = False) -> int:
+        """All matrices: every expert (active: those of one token), the shared part, the router."""
+        routed = self._networks(active) * self.expert_parameters(hidden)
+        return routed + self.shared_parameters(hidden) + hidden * self.experts
 
-    def active_matmul_parameters(self, hidden: int) -> int:
-        """Matrices that one token passes through."""
-        routed = (self.experts_per_token or 1) * self.expert_parameters(hidden)
-        return routed + self.shared_parameters(hidden) + self.router_parameters(hidden)
-
-    def _bias_of_one(self, hidden: int) -> int:
-        return (self.matrices - 1) * self.intermediate + hidden if self.bias else 0
-
-    def parameters(self, hidden: int) -> int:
-        """All parameters, biases included."""
-        biases = max(self.experts, 1) * self._bias_of_one(hidden)
-        return self.matmul_parameters(hidden) + biases + self.extra_parameters
-
-    def active_parameters(self, hidden: int) -> int:
-        """Parameters that one token uses, biases included."""
-        biases = (self.experts_per_token or 1) * self._bias_of_one(hidden)
-        return self.active_matmul_parameters(hidden) + biases + self.extra_parameters
+    def parameters(self, hidden: int, *, active: bool = False) -> int:
+        """All parameters (active: those that one token uses), biases included."""
+        bias = (self.matrices - 1) * self.intermediate + hidden if self.bias else 0
+        matrices = self.matmul_parameters(hidden, active=active)
+        return matrices + self._networks(active) * bias + self.extra_parameters
 
 
 @dataclass(frozen=True)
@@ -258,17 +236,12 @@ class LayerGroup:
     def __post_init__(self) -> None:
         whole("count", self.count, 1)
 
-    def parameters(self, hidden: int) -> int:
-        """All parameters of the group."""
-        one = self.attention.parameters(hidden) + self.mlp.parameters(hidden)
-        return self.count * (one + self.norm_parameters)
-
-    def active_parameters(self, hidden: int) -> int:
-        """Parameters of the group that one token uses."""
-        one = self.attention.parameters(hidden) + self.mlp.active_parameters(hidden)
+    def parameters(self, hidden: int, *, active: bool = False) -> int:
+        """All parameters of the group (active: those that one token uses)."""
+        one = self.attention.parameters(hidden) + self.mlp.parameters(hidden, active=active)
         return self.count * (one + self.norm_parameters)
 
     def active_matmul_parameters(self, hidden: int) -> int:
         """Matrix parameters of the group that one token is multiplied by."""
-        one = self.attention.matmul_parameters(hidden) + self.mlp.active_matmul_parameters(hidden)
-        return self.count * one
+        mlp = self.mlp.matmul_parameters(hidden, active=True)
+        return self.count * (self.attention.matmul_parameters(hidden) + mlp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specmath.checks import InputError
+from specmath.checks import InputError, short
 from specmath.models.config_fields import Fields, Names
 from specmath.models.families import LAYER_NORM_BIAS, TWO_MATRICES
 from specmath.models.layers import Mlp
@@ -77,7 +77,7 @@ def _mixture(fields: Fields, experts: int, hidden: int) -> Mlp:
 
 def _routing_bias(fields: Fields) -> bool:
     """Whether the router adds a bias an expert."""
-    by_family = fields.family in ("gpt_oss", "glm4_moe")
+    by_family = fields.family in ("gpt_oss", "glm4_moe", "glm4_moe_lite")
     named = fields.raw("topk_method") == "noaux_tc"
     return by_family or named or fields.flag("use_routing_bias")
 
@@ -127,6 +127,6 @@ def _places(fields: Fields, name: str, layer_count: int) -> set[int]:
     if not all(isinstance(place, int) and 0 <= place < layer_count for place in value):
         raise InputError(
             f"{name} must list layer numbers >= 0 and < num_hidden_layers = {layer_count}, "
-            f"got {value!r}"
+            f"got {short(value)}"
         )
     return set(value)

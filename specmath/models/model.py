@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specmath.checks import FloatArray, InputError, real, whole
-from specmath.models.dtypes import Part, Quantisation, dtype_bytes, dtype_name
+from specmath.checks import FloatArray, InputError, whole
+from specmath.models.dtypes import NATIVE, Part, Quantisation, dtype_bytes, dtype_name, known
 from specmath.models.layers import LayerGroup
 
-__all__ = ["Model"]
+__all__ = ["Model", "part_parameters"]
 
 _UNQUANTISED = ("fp32", "bf16", "fp16")
+
+
+def part_parameters(layers: Iterable[LayerGroup], hidden: int) -> dict[Part, int]:
+    """Matrix parameters of the layers by the part that a quantisation may cover."""
+    parts: dict[Part, int] = {"attention": 0, "mlp": 0, "experts": 0, "shared": 0}
+    for group in layers:
+        count, mlp = group.count, group.mlp
+        parts["attention"] += count * group.attention.matmul_parameters(hidden)
+        one = mlp.expert_parameters(hidden)
+        parts["experts" if mlp.experts else "mlp"] += count * max(mlp.experts, 1) * one
+        parts["shared"] += count * mlp.shared_parameters(hidden)
+    return parts
 
 
 @dataclass(frozen=True)
 class Model:
     """A decoder-only language model, as its config.json describes it.
 
-    `weight_dtype` and `kv_dtype` are what the model is published in; every size takes another
-    dtype as an argument. Vision towers and multi-token-prediction heads are not counted; `notes`
-    says what was left out.
+    `weight_dtype` and `kv_dtype` are what the model is published in (`kv_dtype`: fp8 where the
+    checkpoint carries scales for such a cache); every size takes another dtype as an argument.
+    Vision towers and multi-token-prediction heads are not counted; `notes` says what was left out.
     """
 
     name: str
@@ -52,19 +65,15 @@ class Model:
         return sum(group.count for group in self.layers)
 
     @property
-    def embedding_parameters(self) -> int:
-        """The table that turns a token into a vector; also the output head where tied."""
-        return self.vocab * self.hidden
-
-    @property
     def head_parameters(self) -> int:
-        """Parameters multiplied to get the logits; a table of its own unless tied."""
+        """Parameters multiplied to get the logits: a table as large as the input's embeddings,
+        and that table itself where tied."""
         return self.vocab * self.hidden
 
     @property
     def parameters(self) -> int:
         """All parameters of the language model, embeddings included, a tied table once."""
-        tables = self.embedding_parameters * (1 if self.tied_embeddings else 2)
+        tables = self.head_parameters * (1 if self.tied_embeddings else 2)
         rest = self.position_parameters + self.final_norm_parameters
         return tables + rest + sum(group.parameters(self.hidden) for group in self.layers)
 
@@ -74,8 +83,10 @@ class Model:
 
         Publishers differ: some leave out the input table (one row of it is read), some both.
         """
-        layers = sum(group.active_parameters(self.hidden) for group in self.layers)
-        return self.parameters - sum(g.parameters(self.hidden) for g in self.layers) + layers
+        h = self.hidden
+        return self.parameters - sum(
+            g.parameters(h) - g.parameters(h, active=True) for g in self.layers
+        )
 
     @property
     def is_moe(self) -> bool:
@@ -83,34 +94,51 @@ class Model:
 
     def part_parameters(self) -> dict[Part, int]:
         """Matrix parameters by the part that a quantisation may cover."""
-        parts: dict[Part, int] = {"attention": 0, "mlp": 0, "experts": 0, "shared": 0}
-        for group in self.layers:
-            count, mlp = group.count, group.mlp
-            parts["attention"] += count * group.attention.matmul_parameters(self.hidden)
-            one = mlp.expert_parameters(self.hidden)
-            parts["experts" if mlp.experts else "mlp"] += count * max(mlp.experts, 1) * one
-            parts["shared"] += count * mlp.shared_parameters(self.hidden)
+        parts = part_parameters(self.layers, self.hidden)
+        parts["embeddings"] = self.head_parameters
         parts["head"] = 0 if self.tied_embeddings else self.head_parameters
         return parts
 
     def quantised_as(self, dtype: str | None = None) -> Quantisation | None:
-        """How the weights are stored: as published, or with every linear layer in `dtype`."""
-        if dtype is None:
+        """How the weights are stored: as published (None, "native"), or with every linear layer in
+        `dtype`."""
+        if dtype is None or dtype == NATIVE:
             return self.quantisation
         name = dtype_name(dtype, "weight_dtype")
         if self.quantisation is not None and name == self.quantisation.dtype:
             return self.quantisation
         return None if name in _UNQUANTISED else Quantisation.of(name)
 
+    def stored_in(self, dtype: str) -> Model:
+        """This model as a checkpoint whose weights are in `dtype`; its name says so.
+
+        As it is where it is published so; `dtype` as `dtypes.known` takes it.
+        """
+        name = dtype_name(self.weight_dtype if dtype == NATIVE else dtype, "weight_dtype")
+        if name == self.weight_dtype:
+            return self
+        tag = known(name)
+        quantised = self.quantised_as(name)
+        return replace(
+            self,
+            name=f"{self.name}-{f'{tag}bpw' if tag[0].isdigit() else tag.upper()}",
+            weight_dtype=name,
+            base_dtype=self.base_dtype if quantised else name,
+            kv_dtype=self.kv_dtype if quantised or self.kv_dtype != self.base_dtype else name,
+            quantisation=quantised,
+        )
+
     def weight_bytes(self, dtype: str | None = None) -> float:
         """Bytes of all weights: as published (None), or with every linear layer in `dtype`.
 
         Embeddings, output head, router, norms and biases keep 16 bits where `dtype` is a
-        quantised format, unless the published quantisation covers them.
+        quantised format, unless the published quantisation covers them. A GGUF quantisation, and
+        plain bits a weight, are means over both tables too.
         """
         quantised = self.quantised_as(dtype)
         if quantised is None:
-            return self.parameters * dtype_bytes(dtype or self.weight_dtype)
+            stored = self.weight_dtype if dtype in (None, NATIVE) else dtype
+            return self.parameters * dtype_bytes(str(stored))
         base = dtype_bytes(self.base_dtype)
         saved = base - quantised.bytes_per_parameter
         parts = self.part_parameters()
@@ -131,10 +159,8 @@ class Model:
     def kv_bytes(self, context: ArrayLike, dtype: str | None = None) -> FloatArray:
         """Bytes held for a sequence of `context` tokens (>= 0), windows and states honoured."""
         each = dtype_bytes(dtype or self.kv_dtype, "kv_dtype")
-        total = np.zeros_like(real("context", context, 0))
-        for group in self.layers:
-            total = total + group.count * group.attention.kv_elements(context)
-        return total * each + self.state_bytes()
+        elements = [g.count * g.attention.kv_elements(context) for g in self.layers]
+        return np.asarray(sum(elements) * each + self.state_bytes())
 
     @property
     def flops_per_token(self) -> float:

@@ -75,9 +75,14 @@ def unknown_name(kind: str, name: str) -> str:
     return f"unknown {kind} {short(name)}{hint}"
 
 
+MOST_FAULTS = 10
+"""In one message."""
+
+
 class ScenarioError(InputError):
     """Values that make no scenario; `faults` holds one sentence a fault."""
 
     def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
+        more = [f"{len(faults) - MOST_FAULTS} faults more"] if len(faults) > MOST_FAULTS else []
+        super().__init__("; ".join(faults[:MOST_FAULTS] + more))
         self.faults = faults

@@ -28,7 +28,8 @@ class FieldSpec:
     """What a person is told about a field, and the range that is accepted.
 
     `slider` is the range a slider offers; the typed twin accepts all of [low, high].
-    `unknown` marks a field that may be "I don't know".
+    `unknown` marks a field that may be "I don't know"; `open` one whose choices are the usual
+    values among others that its record reads.
     """
 
     name: str
@@ -44,6 +45,7 @@ class FieldSpec:
     step: float | None = None
     unknown: bool = False
     choices: tuple[Choice, ...] = ()
+    open: bool = False
     example: str = ""
     max_length: int | None = None
     listed: bool = False
@@ -59,7 +61,8 @@ class FieldSpec:
     def bounds(self) -> str:
         """The accepted values in words, for messages."""
         if self.choices:
-            return "one of " + ", ".join(c.value for c in self.choices)
+            more = " or bits a weight" if self.open else ""
+            return "one of " + ", ".join(c.value for c in self.choices) + more
         if self.max_length is not None:
             if self.listed:
                 return f"a list of at most {self.max_length} entries"
@@ -68,8 +71,8 @@ class FieldSpec:
         return f"{kind} >= {self.low:.12g} and <= {self.high:.12g}"
 
     def label_of(self, value: str) -> str:
-        """The label of one of the choices."""
-        return next(c.label for c in self.choices if c.value == value)
+        """The label of one of the choices; of another value itself."""
+        return next((c.label for c in self.choices if c.value == value), value)
 
 
 def _field(default: Any, spec: dict[str, Any], **rules: Any) -> Any:
@@ -92,10 +95,12 @@ def number(
     return _field(default, spec | more, ge=low, le=high, allow_inf_nan=False)
 
 
-def choice(default: Any, label: str, help: str, group: str, choices: tuple[Choice, ...]) -> Any:
+def choice(
+    default: Any, label: str, help: str, group: str, choices: tuple[Choice, ...], **more: Any
+) -> Any:
     """A field with named options."""
     spec = {"label": label, "unit": "", "help": help, "group": group, "choices": choices}
-    return _field(default, spec)
+    return _field(default, spec | more)
 
 
 def text(default: Any, label: str, help: str, group: str, *, max_length: int, **more: Any) -> Any:

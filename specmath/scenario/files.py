@@ -1,31 +1,19 @@
-"""Scenario ↔ TOML file, link and CSV row, without loss; and its errors in sentences."""
+"""Scenario ↔ TOML file and link, without loss; and its errors in sentences."""
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
-from pydantic_core import PydanticUndefined
 
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.faults import ScenarioError, messages, short
 from specmath.scenario.fields import UNKNOWN
-from specmath.scenario.forms import (
-    ACCEPTANCE_FORMS,
-    COMPUTED_FROM_HARDWARE,
-    DRAFT_FORMS,
-    HALVES,
-    SERVED_ONLY,
-    VERIFY_FIELDS,
-    VERIFY_FORMS,
-)
-from specmath.sheets.export import neutralise
+from specmath.scenario.forms import COST, FORMS, HALVES, SHARED, Hardware
 
 __all__ = [
     "LINK_VERSION",
@@ -33,13 +21,12 @@ __all__ = [
     "ScenarioError",
     "as_text",
     "build",
-    "from_csv",
     "from_link",
     "from_toml",
     "revised",
-    "to_csv",
     "to_link",
     "to_toml",
+    "written",
 ]  # fmt: skip
 
 LINK_VERSION = "1"
@@ -47,12 +34,36 @@ LINK_VERSION = "1"
 
 MAX_FILE_CHARACTERS = 1_000_000
 
-GUARD = "'"
-"""Before a label that a spreadsheet would run as a formula; taken off again on reading."""
+NEEDED = ("γ", "acceptance", "draft cost")
+"""What the example fills in where a link has none of it; verification has a default."""
 
 
 def build(values: Mapping[str, Any]) -> Scenario:
-    """A Scenario, or ScenarioError (an InputError) with every fault in sentences."""
+    """A Scenario from named values.
+
+    Parameters
+    ----------
+    values
+        Field name to value; text is read as a form or a file would write it.
+
+    Returns
+    -------
+    Scenario
+        Validated.
+
+    Raises
+    ------
+    ScenarioError
+        An InputError with every fault in sentences.
+
+    Examples
+    --------
+    >>> build({"alpha": "0.8", "c": "0.1"}).alpha
+    0.8
+    >>> build({"alpha": 2, "c": 0.1})
+    Traceback (most recent call last):
+    specmath.scenario.faults.ScenarioError: alpha must be a finite number >= 0 and <= 1, got 2
+    """
     try:
         return Scenario(**values)
     except ValidationError as error:
@@ -75,14 +86,28 @@ def _changed(scenario: Scenario) -> dict[str, Any]:
     return {n: v for n in fields if (v := getattr(scenario, n)) != fields[n].default or n in priced}
 
 
+def written(scenario: Scenario) -> dict[str, Any]:
+    """The fields that differ from their default, as options take them: lists comma-joined,
+    what is unknown by that word."""
+    changed = _changed(scenario).items()
+    return {n: as_text(v) if v is None or isinstance(v, tuple) else v for n, v in changed}
+
+
 # ── links ────────────────────────────────────────────────────────────────────────────────────
 
 
 def to_link(scenario: Scenario) -> dict[str, str]:
-    """The query parameters that restore the scenario; those at their default are left out."""
+    """The query parameters that restore the scenario; those at their default are left out.
+
+    Examples
+    --------
+    >>> to_link(Scenario(alpha=0.8, c=0.1, gamma=4))
+    {'v': '1', 'gamma': '4', 'alpha': '0.8', 'c': '0.1'}
+    """
     if scenario == EXAMPLE:
         return {}
-    return {"v": LINK_VERSION} | {name: as_text(v) for name, v in _changed(scenario).items()}
+    changed = {"gamma": scenario.gamma} | _changed(scenario)  # left out, it would be the example's
+    return {"v": LINK_VERSION} | {name: as_text(v) for name, v in changed.items()}
 
 
 def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
@@ -90,6 +115,12 @@ def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
 
     Never raises: a parameter that is unknown, absurd or missing is reported and the rest is kept,
     a half that is missing altogether is the example's.
+
+    Examples
+    --------
+    >>> scenario = Scenario(alpha=0.8, c=0.1)
+    >>> from_link(to_link(scenario)) == (scenario, [])
+    True
     """
     values = dict(parameters)
     version = values.pop("v", LINK_VERSION)
@@ -118,7 +149,7 @@ def _at_fault(values: dict[str, str], error: ValidationError) -> set[str]:
     named = {str(d["loc"][0]) for d in error.errors() if d["loc"]} & set(values)
     if named:
         return named
-    for names in (VERIFY_FIELDS, *HALVES.values(), frozenset().union(*HALVES.values())):
+    for names in (*reversed(HALVES.values()), frozenset().union(*HALVES.values())):
         if names.isdisjoint(values):
             continue
         rest = {name: value for name, value in values.items() if name not in names}
@@ -133,7 +164,8 @@ def _at_fault(values: dict[str, str], error: ValidationError) -> set[str]:
 def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str, Any]:
     """Fill in γ, the acceptance or the draft cost from the example where a link gives none."""
     filled: dict[str, Any] = dict(values)
-    for half, names in {"γ": frozenset({"gamma"}), **HALVES}.items():
+    for half in NEEDED:
+        names = HALVES.get(half, frozenset({"gamma"}))
         if names.isdisjoint(values):
             used = names | {"target_ms"} if half == "draft cost" else names
             example = {n: v for n, v in _changed(EXAMPLE).items() if n in used}
@@ -150,25 +182,29 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     Fields of the form in use keep the form and its other fields (one end of a range alone), but
     a new measurement counts as taken at the γ in use unless `measured_gamma` says otherwise.
     Raises InputError as `build` does.
+
+    Examples
+    --------
+    >>> revised(Scenario(alpha=0.8, c=0.1), {"target_ms": 40, "draft_ms": 8}).draft_form
+    'times'
     """
     kept = _changed(scenario)
-    parts = (
-        ("acceptance_form", ACCEPTANCE_FORMS, HALVES["acceptance"]),
-        ("draft_form", DRAFT_FORMS, HALVES["draft cost"]),
-        ("verify_form", VERIFY_FORMS, VERIFY_FIELDS),
-    )
-    for form, forms, names in parts:
-        given, current = names & changes.keys(), getattr(scenario, form)
-        own = {*forms[current], "measured_gamma"}
-        if current == "hardware":
-            own |= {*SERVED_ONLY}
+    for field, names in zip(FORMS, HALVES.values(), strict=True):
+        given, current = names & changes.keys(), getattr(scenario, field)
+        own = {*FORMS[field][current].fields, "measured_gamma", "coverage"}
+        if field == "draft_form":
+            own |= {*COST[current].alone}
         if given <= own:
-            replaced = {"measured_gamma"} if given - {"measured_gamma"} else set()
-            kept = {form: current} | {n: v for n, v in kept.items() if n not in replaced}
+            measured = field == "acceptance_form" and given - {"measured_gamma"}
+            replaced = {"measured_gamma"} if measured else set()
+            kept = {field: current} | {n: v for n, v in kept.items() if n not in replaced}
         else:
             kept = {name: value for name, value in kept.items() if name not in names}
-    if not changes.keys().isdisjoint(DRAFT_FORMS["hardware"]):
-        kept = {name: value for name, value in kept.items() if name not in COMPUTED_FROM_HARDWARE}
+    if not changes.keys().isdisjoint(Hardware.fields):
+        left = {*Hardware.computes}
+        if not scenario.costs.computed:  # a time of other hardware
+            left |= SHARED
+        kept = {name: value for name, value in kept.items() if name not in left}
     return build({**kept, **changes})
 
 
@@ -176,7 +212,14 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
 
 
 def to_toml(scenario: Scenario) -> str:
-    """All fields that are set, unknown ones as "unknown"; reads back to an equal scenario."""
+    """All fields that are set, unknown ones as "unknown"; reads back to an equal scenario.
+
+    Examples
+    --------
+    >>> scenario = Scenario(alpha=0.8, c=0.1, sigma=None)
+    >>> from_toml(to_toml(scenario)) == scenario
+    True
+    """
     values = {
         name: UNKNOWN if value is None else value
         for name, value in scenario.model_dump().items()
@@ -206,54 +249,3 @@ def from_toml(text: str) -> Scenario:
     if not isinstance(data.get("scenario"), dict):
         raise InputError("a scenario file needs a table [scenario], found none")
     return build(data["scenario"])
-
-
-# ── CSV ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def to_csv(scenarios: Sequence[Scenario]) -> str:
-    """One row a scenario, one column a field; reads back to equal scenarios."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(Scenario.model_fields)
-    for scenario in scenarios:
-        writer.writerow(_cell(name, value) for name, value in scenario.model_dump().items())
-    return out.getvalue()
-
-
-def _cell(name: str, value: Any) -> str:
-    """Unset is empty, but a field whose default is a number says that it is unknown."""
-    if name == "label":
-        return (
-            GUARD + value if value.startswith(GUARD) or neutralise(value) != value else str(value)
-        )
-    default = Scenario.model_fields[name].default
-    return "" if value is None and default in (None, PydanticUndefined) else as_text(value)
-
-
-def from_csv(text: str) -> list[Scenario]:
-    """Read the rows of `to_csv`; InputError names the row at fault."""
-    if len(text) > MAX_FILE_CHARACTERS:
-        raise InputError(
-            f"a scenario table must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
-        )
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    try:
-        scenarios = [_from_row(number, row) for number, row in enumerate(reader, start=2)]
-    except csv.Error as error:
-        raise InputError(f"not a CSV table: {error}") from error
-    if not scenarios:
-        raise InputError("a scenario table needs a header and at least one row, got none")
-    return scenarios
-
-
-def _from_row(number: int, row: Mapping[str | None, Any]) -> Scenario:
-    if None in row:
-        raise InputError(f"row {number} has more cells than the header")
-    filled = {str(n): cell for n, cell in row.items() if cell not in (None, "")}
-    if "label" in filled:
-        filled["label"] = filled["label"].removeprefix(GUARD)
-    try:
-        return build(filled)
-    except InputError as error:
-        raise InputError(f"row {number}: {error}") from error

@@ -1,138 +1,439 @@
-"""The forms in which people know acceptance and draft cost, and the choices they are offered."""
+"""The forms in which people know acceptance, draft cost and verification: one class a form.
+
+A form names its fields, what it is called on screen, and turns the fields into a half of the ratio;
+`said` goes the other way, for a person who switches forms. A new form is one class here.
+"""
 
 from __future__ import annotations
 
-from specmath.scenario.fields import UNKNOWN, Choice
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from specmath.acceptance import (
+    Acceptance,
+    IidAcceptance,
+    MixtureAcceptance,
+    PerPositionAcceptance,
+)
+from specmath.checks import InputError
+from specmath.estimate import conditional
+from specmath.scenario.fields import Choice
+from specmath.stepcost import LinearStepCost, StepCost, measured_step_cost
+from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
+
+if TYPE_CHECKING:
+    from specmath.scenario.record import Scenario
 
 __all__ = [
-    "ACCEPTANCE_CHOICES",
-    "ACCEPTANCE_FORMS",
-    "CITED_RANGES",
-    "COMPUTED_FROM_HARDWARE",
-    "DRAFT_CHOICES",
-    "DRAFT_FORMS",
-    "ENGINE_CHOICES",
+    "ACCEPTANCE",
+    "COST",
+    "EXAMPLE_PAIR",
+    "FORMS",
     "HALVES",
-    "KV_DTYPE_CHOICES",
-    "MEASURED_AT",
-    "SERVED_ONLY",
-    "SOURCE_CHOICES",
-    "VERIFY_CHOICES",
-    "VERIFY_FIELDS",
-    "VERIFY_FORMS",
-    "WEIGHT_DTYPE_CHOICES",
+    "LOADS",
+    "SHARED",
+    "VERIFY",
     "WORKLOADS",
-    "WORKLOAD_CHOICES",
-    "YES_NO",
+    "AcceptanceForm",
+    "CostForm",
+    "Form",
+    "Hardware",
+    "Measured",
+    "Slope",
+    "VerifyForm",
+    "choices",
 ]
-
-ACCEPTANCE_FORMS: dict[str, tuple[str, ...]] = {
-    "accepted_per_step": ("accepted_per_step",),
-    "tokens_per_step": ("tokens_per_step",),
-    "alpha": ("alpha",),
-    "accepted_share": ("accepted_share",),
-    "survival": ("rates",),
-    "conditional": ("rates",),
-    "mixture": ("mixture",),
-    "workload": ("workload",),
-    "range": ("alpha_low", "alpha_high"),
-}
-"""Each form of acceptance and the fields it needs."""
-
-DRAFT_FORMS: dict[str, tuple[str, ...]] = {
-    "times": ("target_ms", "draft_ms"),
-    "ratio": ("c",),
-    "hardware": ("gpu", "model", "draft"),
-    "range": ("c_low", "c_high"),
-}
-"""Each form of draft cost and the fields it needs; `target_ms` is optional in the others."""
-
-VERIFY_FORMS: dict[str, tuple[str, ...]] = {
-    "slope": ("sigma",),
-    "curve": ("verify_costs",),
-}
-"""Each form of verification cost and its field; the slope may be unknown."""
-
-VERIFY_FIELDS = frozenset({"verify_form", *(f for fs in VERIFY_FORMS.values() for f in fs)})
-
-CITED_RANGES: dict[str, dict[str, float]] = {
-    "acceptance_form": {"alpha_low": 0.5, "alpha_high": 0.85},
-    "draft_form": {"c_low": 0.02, "c_high": 0.25},
-}
-"""What "I don't know" is taken as where no range is given. α: Leviathan et al. 2023, Table 2 has
-0.53 to 0.82 for small drafts. c: 0.02 is T5-small (their Table 4), about 0.23 a 1B draft for an
-8B target on an H100, composed from measured kernel tables."""
-
-COMPUTED_FROM_HARDWARE = (
-    "target_ms", "verify_form", "sigma", "verify_costs", "c_hat", "overhead"
-)  # fmt: skip
-"""Fields that the step-time model answers: they may not be given beside `draft_form=hardware`."""
-
-SERVED_ONLY = (
-    "context_tokens", "weight_dtype", "kv_dtype", "draft_tensor_parallel", "engine", "coverage"
-)  # fmt: skip
-"""Fields that only the step-time model reads: refused beside another form, which ignores them."""
-
-MEASURED_AT = ("accepted_per_step", "tokens_per_step", "accepted_share")
-"""Forms whose number means nothing without the γ it was measured at."""
-
-HALVES: dict[str, frozenset[str]] = {
-    "acceptance": frozenset(
-        {"acceptance_form", "measured_gamma", *(f for fs in ACCEPTANCE_FORMS.values() for f in fs)}
-    ),
-    "draft cost": frozenset(
-        {"draft_form", *SERVED_ONLY, *(f for fs in DRAFT_FORMS.values() for f in fs)}
-    )
-    - {"target_ms"},
-}
-"""Fields of each half: giving one anew replaces the half's form. The target's time is shared."""
 
 WORKLOADS = {"creative": 0.6, "code_or_json": 0.85}
 """α of the planning presets: planning range, not measured."""
 
-ACCEPTANCE_CHOICES = (
-    Choice("accepted_per_step", "Accepted drafts per step", "bonus token not counted"),
-    Choice("tokens_per_step", "Tokens per step, with bonus", "vLLM's mean acceptance length"),
-    Choice("alpha", "α: chance per drafted token"),
-    Choice("accepted_share", "Accepted ÷ drafted", 'what engines print as "acceptance rate"'),
-    Choice("survival", "Per-position rates or a log line", "share of steps reaching each position"),
-    Choice("conditional", "Per-position conditional rates", "given the position before it passed"),
-    Choice("mixture", "A mixture of request kinds", "shares of output tokens, each with its α"),
-    Choice("workload", "Only the kind of work", "planning range, not measured"),
-    Choice("range", "I don't know: a range of α"),
-)
-DRAFT_CHOICES = (
-    Choice("times", "Two times in ms"),
-    Choice("ratio", "c: draft ÷ target forward"),
-    Choice("hardware", "From GPU, models and batch", "computed by the step-time model"),
-    Choice("range", "I don't know: a range of c"),
-)
-VERIFY_CHOICES = (
-    Choice("slope", "One v, on a line over γ"),
-    Choice("curve", "Measured: v at every γ"),
-)
-WEIGHT_DTYPE_CHOICES = (
-    Choice("native", "As published"),
-    Choice("bf16", "bf16"),
-    Choice("fp8", "fp8"),
-    Choice("int8", "int8"),
-    Choice("int4", "int4"),
-    Choice("mxfp4", "mxfp4"),
-)
-KV_DTYPE_CHOICES = (Choice("bf16", "bf16"), Choice("fp8", "fp8"))
-ENGINE_CHOICES = (
-    Choice("vllm", "vLLM, all captured in CUDA graphs", "overhead fitted to vLLM issue 20780"),
-    Choice("vllm-eager-draft", "vLLM, draft run eagerly", "overhead of vLLM pull request 16035"),
-    Choice("none", "No host overhead (a lower bound)"),
-)
-WORKLOAD_CHOICES = (
-    Choice("creative", "Creative writing (α 0.6)", "planning range, not measured"),
-    Choice("code_or_json", "Code or JSON (α 0.85)", "planning range, not measured"),
-)
-SOURCE_CHOICES = (
-    Choice(UNKNOWN, "Not said"),
-    Choice("my_traffic", "Measured on my own traffic"),
-    Choice("other_traffic", "Measured on other text (a benchmark, a paper)"),
-    Choice("assumed", "Assumed"),
-)
-YES_NO = (Choice(UNKNOWN, "I don't know"), Choice("yes", "Yes"), Choice("no", "No"))
+EXAMPLE_PAIR = {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B"}
+"""Where the choice of hardware starts: a pair to be replaced."""
+
+CURVE_SHOWN = 8
+"""How far a slope is written out as a curve to be replaced: usual γ end there."""
+
+
+class Form(ABC):
+    """One way to say a half of the scenario.
+
+    `fields` are the form's own: those of another form of the same half may not be given beside
+    them. `cited`: values taken, with their source in the fields' help, where none are given.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    hint: ClassVar[str] = ""
+    fields: ClassVar[tuple[str, ...]]
+    optional: ClassVar[bool] = False
+    cited: ClassVar[Mapping[str, float]] = {}
+
+    @staticmethod
+    def given(s: Scenario, name: str) -> float:
+        """A field of the form in use: the record has checked that it is there."""
+        value: float | None = getattr(s, name)
+        if value is None:
+            raise InputError(f"{name} must be given, got nothing")
+        return value
+
+
+F = TypeVar("F", bound=Form)
+
+
+def _registered(*forms: F) -> dict[str, F]:
+    return {form.name: form for form in forms}
+
+
+def choices(forms: Mapping[str, Form]) -> tuple[Choice, ...]:
+    """The forms of a half as the options of its field."""
+    return tuple(Choice(form.name, form.label, form.hint) for form in forms.values())
+
+
+# ── acceptance ───────────────────────────────────────────────────────────────────────────────
+
+
+class AcceptanceForm(Form):
+    """Says the acceptance of the steps that have a draft."""
+
+    measured: ClassVar[bool] = False
+    """Whether its number means nothing without the γ it was measured at."""
+    planned: ClassVar[bool] = False
+    """Whether it is a range for planning, measured on nobody's traffic."""
+
+    @abstractmethod
+    def acceptance(self, s: Scenario) -> Acceptance:
+        """The acceptance as given; of a range, its middle. InputError where it is none."""
+
+    def corners(self, s: Scenario) -> tuple[Acceptance, ...]:
+        """The ends of a range; otherwise the acceptance alone."""
+        return (self.acceptance(s),)
+
+    @abstractmethod
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        """The fields that say the acceptance in this form, rounded for a widget.
+
+        A single number cannot carry a shape: it keeps the tokens per step at γ ≥ 1.
+        """
+
+
+class Measured(AcceptanceForm):
+    """A mean over steps of γ drafted tokens."""
+
+    measured = True
+
+    @abstractmethod
+    def top(self, gamma: float) -> float:
+        """The largest value that is possible where γ tokens are drafted."""
+
+    @abstractmethod
+    def value(self, tokens: float, gamma: int) -> float:
+        """From tokens per step at γ."""
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        tokens = float(acceptance.tokens_per_step(gamma))
+        return {self.name: round(self.value(tokens, gamma), 3), "measured_gamma": gamma}
+
+
+def _of_tokens(tokens: float, gamma: float) -> IidAcceptance:
+    return IidAcceptance(float(alpha_from_tokens_per_step(tokens, gamma)))
+
+
+class AcceptedPerStep(Measured):
+    name, label = "accepted_per_step", "Accepted drafts per step"
+    hint = "bonus token not counted"
+    fields = ("accepted_per_step",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return _of_tokens(1 + self.given(s, self.name), self.given(s, "measured_gamma"))
+
+    def top(self, gamma: float) -> float:
+        return gamma
+
+    def value(self, tokens: float, gamma: int) -> float:
+        return tokens - 1
+
+
+class TokensPerStep(Measured):
+    name, label = "tokens_per_step", "Tokens per step, with bonus"
+    hint = "vLLM's mean acceptance length"
+    fields = ("tokens_per_step",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return _of_tokens(self.given(s, self.name), self.given(s, "measured_gamma"))
+
+    def top(self, gamma: float) -> float:
+        return gamma + 1
+
+    def value(self, tokens: float, gamma: int) -> float:
+        return tokens
+
+
+class Alpha(AcceptanceForm):
+    name, label = "alpha", "α: chance per drafted token"
+    fields = ("alpha",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return IidAcceptance(self.given(s, "alpha"))
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        alpha = (
+            acceptance
+            if isinstance(acceptance, IidAcceptance)
+            else _of_tokens(float(acceptance.tokens_per_step(gamma)), gamma)
+        )
+        return {"alpha": round(alpha.alpha, 3)}
+
+
+class AcceptedShare(Measured):
+    name, label = "accepted_share", "Accepted ÷ drafted"
+    hint = 'what engines print as "acceptance rate"'
+    fields = ("accepted_share",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        share, gamma = self.given(s, self.name), self.given(s, "measured_gamma")
+        if s.drafted_per_step is not None:  # of what was drafted, not of γ
+            return _of_tokens(1.0 + share * s.drafted_per_step, gamma)
+        return IidAcceptance(float(alpha_from_accepted_share(share, gamma)))
+
+    def top(self, gamma: float) -> float:
+        return 1
+
+    def value(self, tokens: float, gamma: int) -> float:
+        return (tokens - 1) / gamma
+
+
+def _rounded(rates: Any) -> dict[str, Any]:
+    return {"rates": tuple(round(float(rate), 3) for rate in rates)}
+
+
+class Survival(AcceptanceForm):
+    name, label = "survival", "Per-position rates or a log line"
+    hint = "share of steps reaching each position"
+    fields = ("rates",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return PerPositionAcceptance(s.rates)
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        return _rounded(acceptance.survival(gamma)[1:])
+
+
+class Conditional(AcceptanceForm):
+    name, label = "conditional", "Per-position conditional rates"
+    hint = "given the position before it passed"
+    fields = ("rates",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return PerPositionAcceptance.from_conditional(s.rates)
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        rates = conditional(acceptance.survival(gamma)[1:].tolist())
+        return _rounded((*rates, *(0.0,) * (gamma - len(rates))))
+
+
+class Mixture(AcceptanceForm):
+    name, label = "mixture", "A mixture of request kinds"
+    hint = "shares of output tokens, each with its α"
+    fields = ("mixture",)
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        shares, alphas = zip(*s.mixture, strict=True)
+        return MixtureAcceptance(shares, [IidAcceptance(alpha) for alpha in alphas])
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        alpha = ACCEPTANCE["alpha"].said(acceptance, gamma)["alpha"]
+        return {"mixture": ((0.5, alpha), (0.5, alpha))}
+
+
+class Workload(AcceptanceForm):
+    name, label = "workload", "Only the kind of work"
+    hint = "planning range, not measured"
+    fields = ("workload",)
+    planned = True
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return IidAcceptance(WORKLOADS[str(s.workload)])
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        return {"workload": "code_or_json"}
+
+
+class AlphaRange(AcceptanceForm):
+    """α: Leviathan et al. 2023, Table 2 has 0.53 to 0.82 for small drafts."""
+
+    name, label = "range", "I don't know: a range of α"
+    fields = ("alpha_low", "alpha_high")
+    cited: ClassVar[Mapping[str, float]] = {"alpha_low": 0.5, "alpha_high": 0.85}
+    planned = True
+
+    def acceptance(self, s: Scenario) -> Acceptance:
+        return IidAcceptance((self.given(s, "alpha_low") + self.given(s, "alpha_high")) / 2)
+
+    def corners(self, s: Scenario) -> tuple[Acceptance, ...]:
+        return tuple(IidAcceptance(self.given(s, name)) for name in self.fields)
+
+    def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
+        return dict(self.cited)
+
+
+ACCEPTANCE = _registered(
+    AcceptedPerStep(), TokensPerStep(), Alpha(), AcceptedShare(), Survival(), Conditional(),
+    Mixture(), Workload(), AlphaRange(),
+)  # fmt: skip
+
+
+# ── verification ─────────────────────────────────────────────────────────────────────────────
+
+
+class VerifyForm(Form):
+    """Says what a pass over γ+1 tokens costs, and with the draft's c the whole step."""
+
+    @abstractmethod
+    def cost(self, s: Scenario, c: float, c_hat: float, sigma: float) -> StepCost:
+        """The step cost with these c and ĉ, and with σ where the form has none."""
+
+    @abstractmethod
+    def said(self, s: Scenario, cost: StepCost, gamma: int) -> dict[str, Any]:
+        """The fields that say the same v in this form."""
+
+
+class Slope(VerifyForm):
+    name, label = "slope", "One v, on a line over γ"
+    fields = ("sigma",)
+    optional = True
+
+    def cost(self, s: Scenario, c: float, c_hat: float, sigma: float) -> StepCost:
+        return LinearStepCost(c, c_hat, sigma if s.sigma is None else s.sigma, s.overhead)
+
+    def said(self, s: Scenario, cost: StepCost, gamma: int) -> dict[str, Any]:
+        return {"sigma": round(cost.sigma_at(gamma), 6)}
+
+
+class Curve(VerifyForm):
+    name, label = "curve", "Measured: v at every γ"
+    fields = ("verify_costs",)
+
+    def cost(self, s: Scenario, c: float, c_hat: float, sigma: float) -> StepCost:
+        return measured_step_cost(s.verify_costs, c, c_hat, s.overhead)
+
+    def said(self, s: Scenario, cost: StepCost, gamma: int) -> dict[str, Any]:
+        if s.verify_form == Slope.name and s.sigma in (None, type(s).model_fields["sigma"].default):
+            return {"verify_costs": ()}  # nothing was measured: no number may look as if it were
+        gammas = np.arange(1, min(cost.reach, max(gamma, CURVE_SHOWN)) + 1)
+        return {"verify_costs": tuple(round(float(v), 4) for v in cost.verify(gammas))}
+
+
+VERIFY = _registered(Slope(), Curve())
+
+
+# ── draft cost ───────────────────────────────────────────────────────────────────────────────
+
+
+class CostForm(Form):
+    """Says what drafting costs. `computes`: fields that follow from the form's own and may not be
+    given beside it; `alone`: fields that only this form reads."""
+
+    computed: ClassVar[bool] = False
+    computes: ClassVar[tuple[str, ...]] = ()
+    alone: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def cs(self, s: Scenario) -> tuple[float, float]:
+        """The ends of c; twice the same where it is known. InputError where it is computed."""
+
+    @abstractmethod
+    def said(self, s: Scenario, c: float) -> dict[str, Any]:
+        """The fields that say c in this form; None, to be filled in, where they cannot."""
+
+
+class Times(CostForm):
+    name, label = "times", "Two times in ms"
+    fields = ("target_ms", "draft_ms")
+
+    def cs(self, s: Scenario) -> tuple[float, float]:
+        c = self.given(s, "draft_ms") / self.given(s, "target_ms")
+        return c, c
+
+    def said(self, s: Scenario, c: float) -> dict[str, Any]:
+        draft = None if s.target_ms is None else round(c * s.target_ms, 3)
+        return {"target_ms": s.target_ms, "draft_ms": draft}
+
+
+class Ratio(CostForm):
+    name, label = "ratio", "c: draft ÷ target forward"
+    fields = ("c",)
+
+    def cs(self, s: Scenario) -> tuple[float, float]:
+        return self.given(s, "c"), self.given(s, "c")
+
+    def said(self, s: Scenario, c: float) -> dict[str, Any]:
+        return {"c": round(c, 4)}
+
+
+class Hardware(CostForm):
+    name, label = "hardware", "From GPU, models and load"
+    hint = "computed by the step-time model"
+    fields = ("gpu", "model", "draft")
+    computed = True
+    computes = ("verify_form", "sigma", "verify_costs", "c_hat", "overhead", "prefill_share")
+    alone = (
+        "context_tokens", "weight_dtype", "kv_dtype", "draft_tensor_parallel",
+        "draft_weight_dtype", "draft_layers", "draft_vocab", "drafted_per_step", "tree", "engine",
+        "expert_parallel", "attention_dp",
+        "concurrency", "request_rate", "prompt_tokens", "prefix_hit", "prefix_hit_speculative",
+        "chunk_tokens", "arrivals", "decode_only",
+    )  # fmt: skip
+
+    def cs(self, s: Scenario) -> tuple[float, float]:
+        raise InputError("c must be given beside times or as a ratio, got hardware: it is computed")
+
+    def said(self, s: Scenario, c: float) -> dict[str, Any]:
+        return {**EXAMPLE_PAIR, "target_ms": None}
+
+
+class CostRange(CostForm):
+    """c: 0.02 is T5-small (Leviathan et al. 2023, Table 4), about 0.23 a 1B draft for an 8B target
+    on an H100, composed from measured kernel tables."""
+
+    name, label = "range", "I don't know: a range of c"
+    fields = ("c_low", "c_high")
+    cited: ClassVar[Mapping[str, float]] = {"c_low": 0.02, "c_high": 0.25}
+
+    def cs(self, s: Scenario) -> tuple[float, float]:
+        return self.given(s, "c_low"), self.given(s, "c_high")
+
+    def said(self, s: Scenario, c: float) -> dict[str, Any]:
+        return dict(self.cited)
+
+
+COST = _registered(Times(), Ratio(), Hardware(), CostRange())
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────
+
+FORMS: dict[str, Mapping[str, Form]] = {
+    "acceptance_form": ACCEPTANCE,
+    "draft_form": COST,
+    "verify_form": VERIFY,
+}
+"""The forms of each half, by the field that names the one in use."""
+
+SHARED = frozenset({"target_ms"})
+"""The target's time serves every form of the draft cost."""
+
+LOADS = ("batch", "concurrency", "request_rate")
+"""Ways to say how many sequences decode together: one of them, the others follow."""
+
+
+def _fields(field: str, *more: str) -> frozenset[str]:
+    return frozenset({field, *more, *(f for form in FORMS[field].values() for f in form.fields)})
+
+
+HALVES: dict[str, frozenset[str]] = {
+    "acceptance": _fields("acceptance_form", "measured_gamma"),
+    "draft cost": _fields("draft_form", "coverage", *Hardware.alone) - SHARED,
+    "verification": _fields("verify_form"),
+}
+"""Fields of each half: giving one anew replaces the half's form."""

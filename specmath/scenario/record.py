@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
-from specmath.scenario.fields import UNKNOWN, FieldSpec, choice, number, spec_of, text
+from specmath import engines
+from specmath.checks import InputError
+from specmath.models import dtypes
+from specmath.scenario.fields import UNKNOWN, Choice, FieldSpec, choice, number, spec_of, text
 from specmath.scenario.forms import (
-    ACCEPTANCE_CHOICES,
-    DRAFT_CHOICES,
-    ENGINE_CHOICES,
-    KV_DTYPE_CHOICES,
-    SOURCE_CHOICES,
-    VERIFY_CHOICES,
-    WEIGHT_DTYPE_CHOICES,
-    WORKLOAD_CHOICES,
-    YES_NO,
+    ACCEPTANCE,
+    COST,
+    VERIFY,
+    AcceptanceForm,
+    CostForm,
+    VerifyForm,
+    choices,
 )
 from specmath.scenario.rules import check, normalised
 
 __all__ = ["EXAMPLE", "SPECS", "Scenario"]
+
+WORKLOAD_CHOICES = (
+    Choice("creative", "Creative writing (α 0.6)", "planning range, not measured"),
+    Choice("code_or_json", "Code or JSON (α 0.85)", "planning range, not measured"),
+)
+SOURCE_CHOICES = (
+    Choice(UNKNOWN, "Not said"),
+    Choice("my_traffic", "Measured on my own traffic"),
+    Choice("other_traffic", "Measured on other text (a benchmark, a paper)"),
+    Choice("assumed", "Assumed"),
+)
+WEIGHT_DTYPE_CHOICES = (
+    Choice("native", "As published"),
+    *(
+        Choice(dtype, dtype)
+        for dtype in ("bf16", "fp8", "int8", "int4", "mxfp4", "nvfp4", "q4_k_m", "q8_0")
+    ),
+)
+KV_DTYPE_CHOICES = (
+    Choice("native", "As the checkpoint declares"), Choice("bf16", "bf16"), Choice("fp8", "fp8"),
+)  # fmt: skip
+ARRIVALS_CHOICES = (
+    Choice("sustained", "Traffic that keeps coming"),
+    Choice("one_wave", "One wave: as many requests as concurrency, sent at once"),
+)
+ENGINE_CHOICES = tuple(
+    Choice(name, engine.label, engine.source) for name, engine in engines.catalogue().items()
+)
+YES_NO = (Choice(UNKNOWN, "I don't know"), Choice("yes", "Yes"), Choice("no", "No"))
+
+ASSUMED_CONTEXT = 1024
+"""Tokens in the cache of a sequence where neither they nor the prompt were given."""
 
 _ALPHA_HELP = (
     "Probability that a drafted token is accepted, given all before it in the draft were; "
@@ -44,12 +77,9 @@ class Scenario(BaseModel):
         "", "Name of this scenario", "Shown in tables and files.", "scenario", max_length=80
     )
 
-    acceptance_form: Literal[
-        "accepted_per_step", "tokens_per_step", "alpha", "accepted_share", "survival",
-        "conditional", "mixture", "workload", "range",
-    ] = choice(
+    acceptance_form: str = choice(
         "alpha", "Acceptance: what you know", "Give what you have.", "acceptance",
-        ACCEPTANCE_CHOICES,
+        choices(ACCEPTANCE),
     )  # fmt: skip
     alpha: float | None = number(
         None, "Acceptance", "", _ALPHA_HELP, "acceptance",
@@ -85,7 +115,7 @@ class Scenario(BaseModel):
         (), "share:α of each kind", "Shares of output tokens, then α: 0.5:0.9,0.5:0.4",
         "acceptance", example="0.5:0.9,0.5:0.4", max_length=32,
     )  # fmt: skip
-    workload: Literal["creative", "code_or_json"] | None = choice(
+    workload: str | None = choice(
         None, "Kind of work", "A planning range, not measured.", "acceptance", WORKLOAD_CHOICES
     )
     alpha_low: float | None = number(
@@ -98,23 +128,25 @@ class Scenario(BaseModel):
         "High end; 0.85 is the high end in Leviathan et al. 2023, Table 2 (0.82).",
         "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.85",
     )  # fmt: skip
-    acceptance_source: Literal["unknown", "my_traffic", "other_traffic", "assumed"] = choice(
+    acceptance_source: str = choice(
         UNKNOWN, "Where the acceptance comes from", "Used by the checklist.", "acceptance",
         SOURCE_CHOICES,
     )  # fmt: skip
 
-    gamma: int = number(
-        ..., "Drafted", "",
-        "Tokens the draft proposes before each verification; 0 is plain decoding.",
+    gamma: int | None = number(
+        None, "Drafted", "",
+        "Tokens the draft proposes before each verification; 0 is plain decoding. Not given: the "
+        "γ that is recommended.",
         "gamma", low=0, high=1000, whole=True, slider=(0, 16), step=1, symbol="γ", example="4",
+        unknown=True,
     )  # fmt: skip
     max_gamma: int = number(
         16, "Largest γ considered", "", "The search for the best γ stops here.",
         "gamma", low=1, high=256, whole=True, step=1, example="16",
     )  # fmt: skip
 
-    draft_form: Literal["times", "ratio", "hardware", "range"] = choice(
-        "ratio", "Draft cost: what you know", "Give what you have.", "draft", DRAFT_CHOICES
+    draft_form: str = choice(
+        "ratio", "Draft cost: what you know", "Give what you have.", "draft", choices(COST)
     )
     target_ms: float | None = number(
         None, "Target", "ms", _MS_HELP, "draft",
@@ -137,6 +169,20 @@ class Scenario(BaseModel):
         "(about 0.23, composed from measured kernel tables).",
         "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, example="0.25",
     )  # fmt: skip
+    run_gamma: int | None = number(
+        None, "A measured run's γ", "", "The γ of one run with speculation that you have measured: "
+        "it fixes the step cost there.", "draft",
+        low=1, high=1000, whole=True, step=1, example="2", unknown=True,
+    )  # fmt: skip
+    run_ms: float | None = number(
+        None, "A measured run's time per token", "ms", "Mean TPOT of that run, at the load of this "
+        "scenario.", "draft", low=0.001, high=1e6, step=0.5, example="18.9", unknown=True,
+    )  # fmt: skip
+    run_tokens_per_step: float | None = number(
+        None, "A measured run's tokens per step", "", "Its τ, bonus token included. Not given: "
+        "what the acceptance says at its γ.", "draft",
+        low=1, high=1001, step=0.1, example="2.4", unknown=True,
+    )  # fmt: skip
     gpu: str | None = text(
         None,
         "GPU",
@@ -150,37 +196,73 @@ class Scenario(BaseModel):
         "line also its path.", "served", max_length=20_000, example="Llama-3.1-8B",
     )  # fmt: skip
     draft: str | None = text(
-        None, "Draft", "A model's name or config.json, or a kind: eagle, eagle3, mtp, medusa, "
-        "block, ngram, layer_skip.", "served", max_length=20_000, example="Llama-3.2-1B",
+        None, "Draft", "A model's name or config.json (pard: before it where it drafts all tokens "
+        "in one pass), or a kind: eagle, eagle3, p-eagle, mtp, assistant, medusa, block, dflash, "
+        "dspark, ngram, suffix, layer_skip.", "served", max_length=20_000, example="Llama-3.2-1B",
     )  # fmt: skip
-    context_tokens: int = number(
-        1024, "Context", "tokens", "Tokens already in the cache of a sequence; 1024 is assumed "
-        "until you give it.", "served",
-        low=1, high=10_000_000, whole=True, step=1024, symbol="L", example="8192",
+    context_tokens: int | None = number(
+        None, "Context", "tokens", "Tokens already in the cache of a sequence. Not given: the "
+        "prompt and half of the output; without a prompt 1024 is assumed.", "served",
+        low=1, high=10_000_000, whole=True, step=1024, symbol="L", example="8192", unknown=True,
     )  # fmt: skip
-    weight_dtype: Literal["native", "bf16", "fp8", "int8", "int4", "mxfp4"] = choice(
+    weight_dtype: str = choice(
         "native", "Target weights", "How the target's weights are stored.", "served",
-        WEIGHT_DTYPE_CHOICES,
+        WEIGHT_DTYPE_CHOICES, open=True,
     )  # fmt: skip
-    kv_dtype: Literal["bf16", "fp8"] = choice(
-        "bf16", "KV cache", "How keys and values are stored.", "served", KV_DTYPE_CHOICES
+    kv_dtype: str = choice(
+        "native", "KV cache", "How keys and values are stored.", "served", KV_DTYPE_CHOICES
     )
     draft_tensor_parallel: int = number(
         1, "GPUs of a draft model", "", "Tensor parallelism of a separate draft; often 1.",
         "served", low=1, high=1024, whole=True, step=1, example="1",
     )  # fmt: skip
-    engine: Literal["vllm", "vllm-eager-draft", "none"] = choice(
-        "vllm", "Engine overhead", "Host time of a step and of each pass of the drafter.",
+    expert_parallel: int = number(
+        1, "Expert parallel", "", "Groups of GPUs with experts of their own; divides the GPUs. 1: "
+        "every GPU has a slice of each.",
+        "served", low=1, high=1024, whole=True, step=1, symbol="", example="1",
+    )  # fmt: skip
+    attention_dp: int = number(
+        1, "Attention data parallel", "", "Groups of GPUs with sequences of their own, whose "
+        "tokens meet in the experts; divides the GPUs.",
+        "served", low=1, high=1024, whole=True, step=1, symbol="", example="1",
+    )  # fmt: skip
+    draft_weight_dtype: str = choice(
+        "native", "Draft weights", "How a draft model or head is stored.", "served",
+        WEIGHT_DTYPE_CHOICES, open=True,
+    )  # fmt: skip
+    draft_layers: int | None = number(
+        None, "Layers of the head", "", "num_hidden_layers of its config.json. Not given: what the "
+        "kind is published with.", "served",
+        low=1, high=256, whole=True, step=1, example="1", unknown=True,
+    )  # fmt: skip
+    draft_vocab: int | None = number(
+        None, "Vocabulary of the head", "tokens", "draft_vocab_size of its config.json: rows of "
+        "the table that each pass multiplies. Not given: what the kind is published with.",
+        "served", low=1, high=10_000_000, whole=True, step=1000, example="32000", unknown=True,
+    )  # fmt: skip
+    drafted_per_step: float | None = number(
+        None, "Drafted a step", "tokens", "Mean where drafts stop early (a least probability, a "
+        "confidence, an adaptive length); γ is then the most. Not given: drafts are full.",
+        "served", low=0, high=1000, step=0.1, example="2.6", unknown=True,
+    )  # fmt: skip
+    tree: str | None = text(
+        None, "Token tree", "DEPTH:TOPK:NODES, such as 5:4:15: levels, children of a node at most, "
+        "drafted tokens (the root not counted; SGLang's num_draft_tokens counts it). γ is then "
+        "the number of nodes.", "served", max_length=20, example="5:4:15",
+    )  # fmt: skip
+    engine: str = choice(
+        "vllm", "Engine", "What it adds around the forwards: host time, and its own kernels.",
         "served", ENGINE_CHOICES,
     )  # fmt: skip
     coverage: float | None = number(
         None, "Coverage", "", "Share of sequence-steps that get a draft at all; 1 unless the "
-        "draft is a lookup (then 0.5 is assumed while unknown).", "served",
+        "draft is a lookup (then 0.5 is assumed while unknown).", "draft",
         low=0, high=1, step=0.05, symbol="κ", example="0.5", unknown=True,
     )  # fmt: skip
     overhead: float = number(
         0.0, "Overhead h", "plain steps", "Scheduling and rejection that speculation adds to each "
-        "step. 0 is assumed until you give it; 0.1–0.2 was measured for EAGLE heads.",
+        "step; 0.1–0.2 was measured for EAGLE heads. Where neither it nor σ is given, both are "
+        "open: from nothing to half a plain step a step, as in published speedups.",
         "draft", low=0, high=100, slider=(0.0, 1.0), step=0.01, symbol="", example="0.1",
     )  # fmt: skip
     c_hat: float | None = number(
@@ -189,24 +271,67 @@ class Scenario(BaseModel):
         "taken from 0 to c.", "draft",
         low=0, high=100, slider=(0.0, 1.0), step=0.001, symbol="ĉ", example="0.01", unknown=True,
     )  # fmt: skip
-    verify_form: Literal["slope", "curve"] = choice(
+    verify_form: str = choice(
         "slope",
         "Verification: what you know",
         "On a line, drafting moves from c to ĉ as σ goes from 0 "
         "to 1; with a measured curve a drafted token costs c.",
         "verify",
-        VERIFY_CHOICES,
+        choices(VERIFY),
     )
     sigma: float | None = number(
         0.0, "Verification slope", "", "(v−1)/γ: 0 when a pass over γ+1 tokens costs one plain "
-        "step (memory-bound), 1 when it costs γ+1 (compute-bound). 0 is assumed until you give "
-        "it; unknown is taken from 0 to 1.", "verify",
+        "step (memory-bound), 1 when it costs γ+1 (compute-bound). Not given: 0, and what a step "
+        "costs besides drafting is open; unknown is taken from 0 to 1.", "verify",
         low=-0.5, high=10, slider=(0.0, 1.0), step=0.01, symbol="σ", example="0.1", unknown=True,
     )  # fmt: skip
     verify_costs: tuple[float, ...] = text(
         (), "v of 2, 3, 4 … tokens", "Passes over γ+1 = 2, 3, 4 … tokens a sequence, each over one "
         "plain step, at the batch and context you serve. No γ beyond the last is predicted.",
         "verify", example="1.05,1.08,1.3", max_length=256,
+    )  # fmt: skip
+
+    concurrency: int | None = number(
+        None, "Concurrency", "", "Requests in flight on one replica, each replaced when it ends (a "
+        "closed loop): the batch follows. Leave out batch then.", "load",
+        low=1, high=100_000, whole=True, step=1, symbol="C", example="32", unknown=True,
+    )  # fmt: skip
+    request_rate: float | None = number(
+        None, "Request rate", "requests/s", "Requests a second that reach one replica, whatever it "
+        "does (an open loop): the batch follows. Leave out batch and concurrency then.", "load",
+        low=1e-6, high=1e6, step=0.1, symbol="λ", example="2", unknown=True,
+    )  # fmt: skip
+    prompt_tokens: int | None = number(
+        None, "Prompt tokens a request", "", "Mean length. The prompts of the other requests take "
+        "time from every token; not given, their length is open from 0 to the context.", "load",
+        low=0, high=10_000_000, whole=True, step=256, symbol="P", example="1024", unknown=True,
+    )  # fmt: skip
+    prefix_hit: float = number(
+        0.0, "Prefix cache hits", "", "Share of the prompt tokens that the cache holds already; 0 "
+        "is assumed until you give it.", "load",
+        low=0, high=1, slider=(0.0, 1.0), step=0.05, symbol="", example="0.4",
+    )  # fmt: skip
+    prefix_hit_speculative: float | None = number(
+        None, "Prefix cache hits with speculation", "", "Where they differ: hybrid models lose "
+        "the cache with some drafters. Not given: as without.", "load",
+        low=0, high=1, slider=(0.0, 1.0), step=0.05, symbol="", example="0", unknown=True,
+    )  # fmt: skip
+    chunk_tokens: int = number(
+        8192, "Tokens a step at most", "", "vLLM's max_num_batched_tokens: prompts are read in "
+        "chunks of it; 8192 is assumed until you give it.", "load",
+        low=1, high=10_000_000, whole=True, step=512, example="2048",
+    )  # fmt: skip
+    arrivals: str = choice(
+        "sustained", "Arrivals", "How a closed loop begins and ends.", "load", ARRIVALS_CHOICES
+    )
+    decode_only: str = choice(
+        "no", "Decode-only workers", "Prompts are read by other GPUs (disaggregated prefill), so "
+        "that nothing waits for them.", "load", YES_NO[1:],
+    )  # fmt: skip
+    prefill_share: float | None = number(
+        None, "Time that prompts take", "", "Share of the plain time per token that goes to other "
+        "requests' prompts: 1 − median ITL / mean TPOT. Computed in the hardware form.", "load",
+        low=0, high=0.99, slider=(0.0, 0.9), step=0.05, symbol="", example="0.2", unknown=True,
     )  # fmt: skip
 
     batch: int = number(
@@ -233,7 +358,7 @@ class Scenario(BaseModel):
         None, "Sampling temperature", "", "0 is greedy. Acceptance usually falls as it rises.",
         "traffic", low=0, high=10, step=0.1, example="0.7", unknown=True,
     )  # fmt: skip
-    copies_input: Literal["unknown", "yes", "no"] = choice(
+    copies_input: str = choice(
         UNKNOWN, "Output repeats its input?", "Code edits, summaries, retrieval: an n-gram draft "
         "costs almost nothing there.", "traffic", YES_NO,
     )  # fmt: skip
@@ -266,6 +391,48 @@ class Scenario(BaseModel):
         if not label.isprintable():
             raise ValueError(f"must be one line of printable characters, got {label!r}")
         return label
+
+    @field_validator("*")
+    @classmethod
+    def _one_of_the_choices(cls, value: Any, info: ValidationInfo) -> Any:
+        spec = SPECS[str(info.field_name)]
+        if spec.open:
+            try:
+                return dtypes.known(str(value), spec.name)
+            except InputError as error:  # the faults of a record name their field themselves
+                raise ValueError(str(error).removeprefix(f"{spec.name} ")) from error
+        if value is not None and spec.choices and value not in {c.value for c in spec.choices}:
+            raise ValueError(f"must be {spec.bounds}, got {str(value)[:60]}")
+        return value
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight in a closed loop: the concurrency, else the batch."""
+        return self.concurrency or self.batch
+
+    @property
+    def context(self) -> int:
+        """Tokens in the cache of a sequence: given, else of the mean request, else 1024."""
+        if self.context_tokens is not None:
+            return self.context_tokens
+        if self.prompt_tokens is None:
+            return ASSUMED_CONTEXT
+        return max(1, self.prompt_tokens + self.output_tokens // 2)
+
+    @property
+    def accepts(self) -> AcceptanceForm:
+        """The form in which the acceptance is given."""
+        return ACCEPTANCE[self.acceptance_form]
+
+    @property
+    def costs(self) -> CostForm:
+        """The form in which the draft cost is given."""
+        return COST[self.draft_form]
+
+    @property
+    def verifies(self) -> VerifyForm:
+        """The form in which the verification cost is given."""
+        return VERIFY[self.verify_form]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,5 +1,5 @@
 """A served pair on a GPU: its step cost, memory, load and schedule."""
 
-from specmath.serving.pair import CoveredAcceptance, ServedStepCost
+from specmath.serving.pair import ServedPair
 
-__all__ = ["CoveredAcceptance", "ServedStepCost"]
+__all__ = ["ServedPair"]

@@ -7,20 +7,22 @@ Per GPU, in bytes:  utilisation memory = weights + draft weights + activations +
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from specmath import hardware
 from specmath.acceptance import Acceptance
 from specmath.checks import InputError, real, whole
-from specmath.drafters import Drafter, Place
+from specmath.drafters import Drafter
 from specmath.drafters.base import LOGIT_BYTES
-from specmath.hardware import Gpu
 from specmath.models import Model, dtype_bytes
-from specmath.serving import ServedStepCost
-from specmath.steptime.shards import shard
+from specmath.serving import ServedPair
+from specmath.steptime import Placement
+from specmath.steptime.operators import shard
 
-__all__ = ["DraftTax", "Memory", "draft_tax"]
+__all__ = ["DraftTax", "Memory", "draft_tax", "largest_batch"]
 
 GIB = 2.0**30
 _MOST_GPUS = 64
@@ -50,19 +52,32 @@ def _activation_elements(model: Model, gpus: int) -> float:
 class Memory:
     """What one replica holds; every size is bytes on its fullest GPU.
 
-    `drafter` None: plain decoding. A drafter on fewer GPUs than the target makes those the
-    fullest. `utilisation` in (0, 1]: the share of the memory that the engine may use; 0.9 is the
-    default of vLLM's `--gpu-memory-utilization`, and the rest is left for CUDA, NCCL and graphs.
-    `prefill_tokens`: tokens of the largest forward, 8192 being vLLM's `max_num_batched_tokens`
-    for a server on a large GPU. `block_tokens`: tokens of a KV block, 16 in vLLM.
+    A drafter on fewer GPUs than the target makes those the fullest.
+
+    Attributes
+    ----------
+    place
+        The target where it runs.
+    drafter
+        None: plain decoding.
+    utilisation
+        In (0, 1]: the share of the memory that the engine may use; 0.9 is the default of vLLM's
+        `--gpu-memory-utilization`, and the rest is left for CUDA, NCCL and graphs.
+    prefill_tokens
+        Tokens of the largest forward, 8192 being vLLM's `max_num_batched_tokens` for a server on a
+        large GPU.
+    block_tokens
+        Tokens of a KV block, 16 in vLLM.
+
+    Examples
+    --------
+    >>> from specmath import models
+    >>> Memory(Placement(models.find("Llama-3.1-8B"), "h100")).largest_batch(1024)
+    439
     """
 
-    target: Model
-    gpu: str | Gpu
+    place: Placement
     drafter: Drafter | None = None
-    tensor_parallel: int = 1
-    weight_dtype: str | None = "bf16"
-    kv_dtype: str = "bf16"
     utilisation: float = 0.9
     prefill_tokens: int = 8192
     block_tokens: int = 16
@@ -71,65 +86,62 @@ class Memory:
         real("utilisation", self.utilisation, 0, 1, low_open=True)
         whole("prefill_tokens", self.prefill_tokens, 1)
         whole("block_tokens", self.block_tokens, 1)
-        shard(self.target, self.tensor_parallel)
-        hardware.find(self.gpu)
+        self.place.part  # noqa: B018 - refuses what does not divide
+        hardware.find(self.place.gpu)
 
     @classmethod
-    def of(cls, served: ServedStepCost, *, utilisation: float = 0.9) -> Memory:
+    def of(cls, served: ServedPair) -> Memory:
         """The memory of a served pair."""
-        return cls(
-            served.target,
-            served.gpu,
-            served.drafter,
-            served.tensor_parallel,
-            served.weight_dtype,
-            served.kv_dtype,
-            utilisation,
-        )
-
-    @property
-    def _place(self) -> Place:
-        return Place(self.target, self.gpu, self.tensor_parallel, self.weight_dtype, self.kv_dtype)
+        return cls(served.place, served.drafter)
 
     @property
     def usable(self) -> float:
         """What the engine may use of one GPU."""
-        return self.utilisation * hardware.find(self.gpu).memory
+        return self.utilisation * self.place.device.memory
+
+    @property
+    def _group(self) -> int:
+        """GPUs that hold one sequence."""
+        return self.place.tensor_parallel // self.place.attention_dp
 
     @property
     def weights(self) -> float:
         """The target's weights."""
-        return self.target.weight_bytes(self.weight_dtype) / self.tensor_parallel
+        place = self.place
+        total = place.model.weight_bytes(place.weight_dtype) / place.tensor_parallel
+        if place.attention_dp == 1:
+            return total
+        # Every group holds all but the routed experts.
+        parts = place.model.part_parameters()
+        routed = parts["experts"] / place.model.parameters
+        return total * (routed + (1.0 - routed) * place.attention_dp)
 
     @property
     def draft_weights(self) -> float:
         """The drafter's weights."""
         if self.drafter is None:
             return 0.0
-        return self.drafter.weight_bytes(self._place) / self.drafter.gpus(self._place)
+        return self.drafter.weight_bytes(self.place) / self.drafter.gpus(self.place)
 
     @property
     def activations(self) -> float:
         """Activations of the largest forward, in 16 bits: an estimate, within a factor of 2."""
-        return 2.0 * self.prefill_tokens * _activation_elements(self.target, self.tensor_parallel)
-
-    @property
-    def free(self) -> float:
-        """What is left for sequences. Raises InputError, saying what would fit, if nothing is."""
-        self._require(0.0, "weights and activations")
-        return self._left
+        elements = _activation_elements(self.place.model, self._group)
+        return 2.0 * self.prefill_tokens * elements
 
     @property
     def _left(self) -> float:
+        """What is left for sequences; below 0 where weights and activations do not fit."""
         return self.usable - self.weights - self.draft_weights - self.activations
 
     def kv_bytes(self, tokens: int) -> float:
         """Cache of a sequence of `tokens`, in whole blocks, target's and drafter's."""
         held = -(-tokens // self.block_tokens) * self.block_tokens
-        total = _cache_bytes(self.target, held, self.tensor_parallel, self.kv_dtype)
-        own = None if self.drafter is None else self.drafter.cache_model(self.target)
-        if self.drafter is not None and own is not None:
-            total += _cache_bytes(own, held, self.drafter.gpus(self._place), self.kv_dtype)
+        place, drafter = self.place, self.drafter
+        total = _cache_bytes(place.model, held, self._group, place.kv_dtype)
+        own = drafter and drafter.cache_model(place.model)
+        if drafter and own:
+            total += _cache_bytes(own, held, drafter.gpus(place), place.kv_dtype)
         return total
 
     def sequence_bytes(self, context_tokens: int, gamma: int = 0) -> float:
@@ -139,55 +151,50 @@ class Memory:
         """
         context = int(whole("context_tokens", context_tokens, 1))
         drafted = int(whole("gamma", gamma, 0, np.inf if self.drafter else 0))
-        logits = (drafted + 1) * self.target.vocab * LOGIT_BYTES
+        logits = (drafted + 1) * self.place.model.vocab * LOGIT_BYTES
         return self.kv_bytes(context + 1 + drafted) + logits
 
     def largest_batch(self, context_tokens: int, gamma: int = 0) -> int:
-        """Sequences of `context_tokens` that fit at once. InputError where not even one does."""
-        one = self.sequence_bytes(context_tokens, gamma)
-        self._require(0.0, "weights and activations")
-        self._require(
-            one, f"weights, activations and one sequence of {context_tokens} tokens",
-            context_tokens, gamma,
-        )  # fmt: skip
-        return int(self._left // one)
+        """Sequences of `context_tokens` that fit at once; 0 where by this estimate not one does.
 
-    def use(self, batch: int, context_tokens: int, gamma: int = 0) -> dict[str, float]:
-        """Bytes by what they hold; the parts add up to the GPU's memory, `free` being the rest.
-
-        `free` is negative where the batch does not fit.
+        Activations are known within a factor of 2 and the reserve is a setting: servers run where
+        they leave nothing. InputError only where the weights alone exceed the memory.
         """
-        count = int(whole("batch", batch, 1))
-        memory = hardware.find(self.gpu).memory
-        plain = replace(self, drafter=None)
-        target_kv = plain.kv_bytes(context_tokens + 1)
-        sequence = self.sequence_bytes(context_tokens, gamma)
-        both_kv = self.kv_bytes(context_tokens + 1)
-        found = {
-            "weights": self.weights,
-            "draft_weights": self.draft_weights,
-            "kv": count * target_kv,
-            "draft_kv": count * (both_kv - target_kv),
-            "lookahead": count * (sequence - both_kv),
-            "activations": self.activations,
-            "reserve": memory - self.usable,
-        }
-        return found | {"free": memory - sum(found.values())}
+        one = self.sequence_bytes(context_tokens, gamma)
+        self.require_weights()
+        return max(0, int(self._left // one)) * self.place.attention_dp
 
-    def _require(self, needed: float, what: str, context: int = 0, gamma: int = 0) -> None:
-        """InputError unless `needed` bytes fit besides the weights: by how much, what would do."""
-        missing = needed - self._left
-        if missing < 0 or (missing == 0 and needed):
-            return
-        gpu = hardware.find(self.gpu)
-        own = getattr(self.drafter, "model", None)
-        name = self.drafter and (own.name if isinstance(own, Model) else self.drafter.label)
+    def require_weights(self) -> None:
+        """InputError where the weights alone exceed the memory: by how much, what would do."""
+        if self.weights + self.draft_weights > self.place.device.memory:
+            raise InputError(self.misfit())
+
+    def require_a_sequence(self, context_tokens: int, gamma: int = 0) -> None:
+        """InputError where by this estimate not one sequence fits: by how much, what would do."""
+        if self._left < self.sequence_bytes(context_tokens, gamma):
+            raise InputError(self.misfit(context_tokens, gamma))
+
+    def misfit(self, context_tokens: int = 0, gamma: int = 0) -> str:
+        """By how much weights, activations and one sequence exceed what is usable; what would do.
+
+        `context_tokens` 0: of the weights and activations alone.
+        """
+        what, missing = "weights and activations", -self._left
+        if missing < 0 and context_tokens:
+            what = f"weights, activations and one sequence of {context_tokens:,} tokens"
+            missing += self.sequence_bytes(context_tokens, gamma)
+        place = self.place
+        own = self.drafter and self.drafter.own_model
+        name = own.name if own else self.drafter and self.drafter.label
         draft = f" with {name}" if name else ""
-        raise InputError(
-            f"{self.target.name}{draft} does not fit on {self.tensor_parallel} x {gpu.name}: "
-            f"{what} take {missing / GIB:.1f} GiB a GPU more than the {self.usable / GIB:.1f} GiB "
-            f"usable; {self._remedy(context, gamma)}"
+        return (
+            f"{place.model.name}{draft} does not fit on {place.tensor_parallel} x "
+            f"{place.device.name}: {what} go {missing / GIB:.1f} GiB a GPU beyond the "
+            f"{self.usable / GIB:.1f} GiB usable; {self._remedy(context_tokens, gamma)}"
         )
+
+    def _moved(self, **changes: Any) -> Memory:
+        return replace(self, place=replace(self.place, **changes))
 
     def _fits(self, context: int, gamma: int) -> bool:
         try:
@@ -202,11 +209,11 @@ class Memory:
         tp = self._fitting_tp(context, gamma)
         if tp is not None:
             found.append(f"tensor_parallel {tp} fits")
-        memory = hardware.find(self.gpu).memory
         for gpu in sorted(hardware.catalogue().values(), key=lambda gpu: gpu.memory):
-            if gpu.memory > memory and replace(self, gpu=gpu)._fits(context, gamma):
+            larger = gpu.memory > self.place.device.memory
+            if larger and self._moved(gpu=gpu)._fits(context, gamma):
                 size = gpu.memory / GIB
-                found.append(f"{self.tensor_parallel} x {gpu.name} ({size:.0f} GiB) fits")
+                found.append(f"{self.place.tensor_parallel} x {gpu.name} ({size:.0f} GiB) fits")
                 break
         if not found and context:
             fits = self._fitting_context(context, gamma)
@@ -222,9 +229,9 @@ class Memory:
         return low
 
     def _fitting_tp(self, context: int, gamma: int) -> int | None:
-        for count in range(self.tensor_parallel + 1, _MOST_GPUS + 1):
+        for count in range(self.place.tensor_parallel + 1, _MOST_GPUS + 1):
             try:
-                if replace(self, tensor_parallel=count)._fits(context, gamma):
+                if self._moved(tensor_parallel=count)._fits(context, gamma):
                     return count
             except InputError:  # heads or widths do not divide by it
                 continue
@@ -251,18 +258,17 @@ class DraftTax:
         return self.speculative_tokens_per_second / self.plain_tokens_per_second
 
 
-def draft_tax(
-    served: ServedStepCost, acceptance: Acceptance, gamma: int, *, utilisation: float = 0.9
-) -> DraftTax:
+def draft_tax(served: ServedPair, acceptance: Acceptance, gamma: int) -> DraftTax:
     """The largest batch at the served context, with and without the drafter, and its tokens/s.
 
     tokens/s = batch / plain step, and batch τ / speculative step, each at its own largest batch.
     γ ≥ 1. Raises InputError where not even one sequence fits.
     """
     drafted = int(whole("gamma", gamma, 1))
-    both = Memory.of(served, utilisation=utilisation)
+    both = Memory.of(served)
     alone = replace(both, drafter=None)
     context = served.context_tokens
+    both.require_a_sequence(context, drafted)
     plain, batch = alone.largest_batch(context), both.largest_batch(context, drafted)
     seconds = served.seconds_grid([plain, batch], [context], [0, drafted])[:, 0, :]
     tokens = float(served.accepts(acceptance).tokens_per_step(drafted))
@@ -272,3 +278,10 @@ def draft_tax(
         plain_tokens_per_second=plain / float(seconds[0, 0]),
         speculative_tokens_per_second=batch * tokens / float(seconds[1, 1]),
     )
+
+
+@lru_cache(maxsize=256)
+def largest_batch(served: ServedPair, gamma: int) -> int:
+    """Sequences that fit beside both models at the served context, 0 where not one does;
+    InputError where the weights alone do not fit, saying by how much and what would."""
+    return Memory.of(served).largest_batch(served.context_tokens, gamma)

@@ -1,8 +1,12 @@
 """The step cost of a served pair: target, drafter, GPUs, batch and context give s(γ).
 
     plain = forward(1) + sampling(1) + host
-    v(γ)  = [forward(γ+1) + sampling(γ+1) + host] / plain
+    v(γ)  = [forward(γ+1) + sampling(γ+1) + host + states(γ)] / plain
     d(γ)  = [drafting(γ) + passes host_per_pass] / plain          h = overhead / plain if γ ≥ 1
+
+states: what an engine moves of the state of linear attention for each verified position beyond
+what the forward counts. Drafts that stop early, going on after each token with chance q, cost
+what drafts of the mean length Σ q^i do, and the pass that found the end.
 
 A lookup drafts only for a share κ of the sequence-steps. The step is shared by the batch, so its
 positions are B + γK with K ~ Binomial(B, κ), and every part is the expectation over K. At B=1
@@ -12,6 +16,7 @@ that is κ s + (1−κ) s₀; with `CoveredAcceptance` as the other half, τ/s i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -19,115 +24,107 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from specmath.acceptance import Acceptance
+from specmath import engines
+from specmath.acceptance import Acceptance, CoveredAcceptance
 from specmath.checks import FloatArray, InputError, IntArray, real, whole
-from specmath.drafters import Drafter, EngineOverhead, Place, engine_overhead, sampling_seconds
-from specmath.hardware import Gpu
-from specmath.models import Model
-from specmath.steptime import OwnCoefficients, StepBreakdown, step_breakdown
+from specmath.drafters import Drafter, sampling_seconds
+from specmath.drafters.host import hosted, next_choice_share, state_passes
+from specmath.engines import EIGHT_BIT_CACHE, Engine
+from specmath.models import Model, dtype_bytes
+from specmath.steptime import Pace, Placement, StepBreakdown
+from specmath.theorems import expected_tokens
+from specmath.trees import TreeAcceptance, TreeShape
 
-__all__ = ["CoveredAcceptance", "ServedStepCost"]
+__all__ = ["ServedPair"]
 
+VLLM = engines.named("vllm")
 
-@dataclass(frozen=True)
-class CoveredAcceptance(Acceptance):
-    """Acceptance of all steps where only a share κ of them had a draft: s_i = κ s'_i for i ≥ 1.
-
-    `part` is what a server prints, over the steps with a draft. τ = κτ' + 1−κ.
-    """
-
-    part: Acceptance
-    coverage: float
-
-    def __post_init__(self) -> None:
-        real("coverage", self.coverage, 0, 1)
-
-    def survival(self, gamma: int) -> FloatArray:
-        found = self.part.survival(gamma) * self.coverage
-        found[0] = 1.0
-        return found
-
-    def notes(self, gamma: int) -> tuple[str, ...]:
-        return self.part.notes(gamma)
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class ServedStepCost:
-    """s(γ) of a target and a drafter on a GPU, at one batch and context: a `StepCost`.
+class ServedPair:
+    """s(γ) of a target and a drafter on a GPU, at one batch and context.
 
-    `batch` sequences [>= 1], `context_tokens` each in the cache [>= 1], `tensor_parallel` GPUs of
-    the target, `weight_dtype` and `kv_dtype` of the target as `step_seconds` takes them.
-    `engine` names the host times of `specmath.drafters.ENGINES`; `host_seconds` (a plain step),
-    `overhead_seconds` (a step that speculates, besides) and `pass_overhead_seconds` (each pass of
-    the drafter, besides) replace them one by one. `graph_sizes`, `coefficients`: as
-    `step_seconds`. `coverage`: share of sequence-steps with a draft; None: the drafter's own.
-
-    Seconds and plain steps. Raises InputError: a value out of range, an unknown GPU or engine, a
+    Seconds and plain steps. Raises InputError: a value out of range, an unknown GPU, a
     tensor_parallel that does not divide, γ beyond a drafter's heads.
+
+    Attributes
+    ----------
+    place
+        The target where it runs.
+    batch, context_tokens
+        Sequences, >= 1, and tokens each has in the cache, >= 1.
+    engine
+        What it adds around the forwards: of `specmath.engines`, or your own.
+    coverage
+        Share of sequence-steps with a draft; None: the drafter's own.
+    continues
+        q, the chance that a draft goes on after each token, in [0, 1].
+    tree
+        The outline of a token tree; γ counts its nodes. None: chains.
+
+    Examples
+    --------
+    >>> from specmath import drafters, engines, models
+    >>> place = Placement(models.find("Llama-3.1-8B"), "h100")
+    >>> draft, bare = drafters.named("Llama-3.2-1B"), engines.named("none")
+    >>> pair = ServedPair(place, draft, batch=8, context_tokens=1024, engine=bare)
+    >>> pair.total([0, 4])
+    array([1.   , 1.9...])
     """
 
-    target: Model
+    place: Placement
     drafter: Drafter
-    gpu: str | Gpu
     batch: int
     context_tokens: int
-    tensor_parallel: int = 1
-    weight_dtype: str | None = "bf16"
-    kv_dtype: str = "bf16"
-    overhead_seconds: float | None = None
-    pass_overhead_seconds: float | None = None
-    host_seconds: float | None = None
-    engine: str = "vllm"
+    engine: Engine = VLLM
     coverage: float | None = None
-    graph_sizes: tuple[int, ...] | None = None
-    coefficients: OwnCoefficients | None = None
+    continues: float = 1.0
+    tree: TreeShape | None = None
 
     def __post_init__(self) -> None:
+        real("continues", self.continues, 0, 1)
         for name in ("batch", "context_tokens"):
             if whole(name, getattr(self, name), 1).ndim:
                 raise InputError(f"{name} must be one number, got {getattr(self, name)!r}")
-        engine_overhead(self.engine)
-        for name in ("overhead_seconds", "pass_overhead_seconds", "host_seconds"):
-            if getattr(self, name) is not None:
-                real(name, getattr(self, name), 0)
         if self.coverage is not None:
             real("coverage", self.coverage, 0, 1)
+        if self.tree is not None:
+            if self.share < 1:
+                raise InputError(f"a tree needs a draft in every step, got coverage {self.share:g}")
+            whole("depth of the tree", self.tree.depth, 1, self.drafter.reach)
 
     @property
-    def place(self) -> Place:
-        """Where the drafter runs."""
-        return Place(
-            target=self.target,
-            gpu=self.gpu,
-            tensor_parallel=self.tensor_parallel,
-            weight_dtype=self.weight_dtype,
-            kv_dtype=self.kv_dtype,
-            graph_sizes=self.graph_sizes,
-            coefficients=self.coefficients,
-        )
-
-    @property
-    def overheads(self) -> EngineOverhead:
-        """Host seconds of a plain step, of a speculative one and of a pass, as used."""
-        base = engine_overhead(self.engine)
-        own = (self.host_seconds, self.overhead_seconds, self.pass_overhead_seconds)
-        if own == (None, None, None):
-            return base
-        host, step, each_pass = own
-        return EngineOverhead(
-            host_seconds=base.host_seconds if host is None else host,
-            step_seconds=base.step_seconds if step is None else step,
-            pass_seconds=base.pass_seconds if each_pass is None else each_pass,
-            source=f"your own; what you left out: {base.source}",
-        )
+    def target(self) -> Model:
+        """The model that is served."""
+        return self.place.model
 
     @property
     def share(self) -> float:
         """κ: the share of sequence-steps that have a draft."""
         return self.drafter.coverage if self.coverage is None else self.coverage
 
+    @cached_property
+    def hosted(self) -> Engine:
+        """The engine as it runs this kind of drafter."""
+        return hosted(self.engine, self.drafter.kind)
+
+    @property
+    def trained_depth(self) -> int | None:
+        """The γ that the drafter was trained for; None where any is as good as another."""
+        return self.drafter.trained_depth(self.target)
+
+    @property
+    def reach(self) -> float:
+        """The largest γ that can be drafted; of a tree, the largest number of nodes."""
+        return np.inf if self.tree else self.drafter.reach
+
     def accepts(self, acceptance: Acceptance) -> Acceptance:
-        """`acceptance` of the drafted steps, counted over all steps (the same where κ = 1)."""
+        """`acceptance` of a drafted chain, counted over all steps and of the tree where one is."""
+        if self.tree is not None:
+            outline = self.tree.depth, self.tree.children
+            return TreeAcceptance(acceptance, *outline, next_choice_share())
         return acceptance if self.share == 1 else CoveredAcceptance(acceptance, self.share)
 
     @cached_property
@@ -136,9 +133,10 @@ class ServedStepCost:
         return float(self._verify_seconds(self.batch, self.context_tokens, 0))
 
     def verify(self, gamma: ArrayLike) -> FloatArray:
-        """v(γ), plain steps."""
-        seconds = self._verify_seconds(self.batch, self.context_tokens, whole("gamma", gamma, 0))
-        return np.asarray(seconds / self.plain_seconds)
+        """v(γ), plain steps; 1 at γ=0 by definition, whatever a quotient of two sums rounds to."""
+        drafted = whole("gamma", gamma, 0)
+        seconds = self._verify_seconds(self.batch, self.context_tokens, drafted)
+        return np.where(drafted == 0, 1.0, seconds / self.plain_seconds)
 
     def draft(self, gamma: ArrayLike) -> FloatArray:
         """d(γ), plain steps."""
@@ -161,17 +159,12 @@ class ServedStepCost:
     def c(self) -> float:
         """One draft forward, with its sampling, over one target forward, in walltime; no host."""
         one = self.drafter.pass_seconds(self.place, 1, self.batch, self.context_tokens)
-        return float(one / self._forward(self.batch, self.context_tokens, 1).total)
+        return float(one / self.place.step(self.batch, 1, self.context_tokens).total)
 
     @cached_property
     def c_hat(self) -> float:
         """ĉ: FLOPs of one drafted token over those of one target token."""
         return self.drafter.flops_per_token(self.target) / self.target.flops_per_token
-
-    def sigma_at(self, gamma: ArrayLike) -> FloatArray:
-        """σ = (v(γ) − 1)/γ, γ ≥ 1: 0 memory-bound, 1 compute-bound."""
-        drafted = whole("gamma", gamma, 1)
-        return np.asarray((self.verify(drafted) - 1.0) / drafted)
 
     def breakdown(self, gamma: ArrayLike) -> dict[str, FloatArray]:
         """Seconds of a step by what they are spent on; the parts add up to `seconds(gamma)`.
@@ -180,17 +173,24 @@ class ServedStepCost:
         `StepBreakdown`; sampling; host; drafting; overhead (all that speculation adds besides).
         """
         drafted = whole("gamma", gamma, 0)
-        forwards = self._positions(self.batch, self.context_tokens, drafted)
-        found = {
-            field.name: self._mean(getattr(forwards, field.name), self.batch, drafted)
-            for field in fields(StepBreakdown)
-        }
-        sampled = self.batch * (1.0 + self.share * drafted)
-        passes = self._drafts(self.batch) * self.drafter.passes(drafted)
-        found["sampling"] = sampling_seconds(self.gpu, sampled, self.target.vocab)
-        found["host"] = np.full(drafted.shape, self.overheads.host_seconds)
-        waits = passes * self.overheads.pass_seconds
-        found["drafting"] = self._draft_seconds(self.batch, self.context_tokens, drafted) - waits
+
+        def part(name: str) -> FloatArray:
+            def full(count: IntArray) -> FloatArray:
+                forwards = self._positions(self.batch, self.context_tokens, count)
+                return self._mean(getattr(forwards, name), self.batch, count)
+
+            return self._at_mean(full, self._verified(drafted), drafted)
+
+        found = {field.name: part(field.name) for field in fields(StepBreakdown)}
+        verified = self.batch * self.share * self._verified(drafted)
+        waits = self._drafts(self.batch) * self._passes(drafted) * self.hosted.pass_
+        drafting = self._draft_seconds(self.batch, self.context_tokens, drafted)
+        found["kv"] = found["kv"] + verified * self._state_seconds
+        found["sampling"] = sampling_seconds(
+            self.place.device, self.batch + verified, self.target.vocab
+        )
+        found["host"] = np.full(drafted.shape, self._host_seconds(self.batch))
+        found["drafting"] = drafting - waits
         found["overhead"] = self._extra_seconds(self.batch, drafted) + waits
         return found
 
@@ -198,41 +198,45 @@ class ServedStepCost:
         self, batches: ArrayLike, contexts: ArrayLike, gammas: ArrayLike
     ) -> FloatArray:
         """Seconds of a step, shape (batches, contexts, gammas), all else as in this record."""
+        verify, rest = self._grids(batches, contexts, gammas)
+        return verify + rest
+
+    def cost_grids(
+        self, batches: ArrayLike, contexts: ArrayLike, gammas: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """v and d + h in plain steps of each batch and context, (batches, contexts, gammas)."""
+        drafted = np.atleast_1d(gammas)
+        verify, rest = self._grids(batches, contexts, np.append(0, drafted))
+        plain = verify[..., :1]
+        return np.where(drafted == 0, 1.0, verify[..., 1:] / plain), rest[..., 1:] / plain
+
+    def parts_grid(
+        self, batches: ArrayLike, contexts: ArrayLike, gammas: ArrayLike
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Seconds of verification, drafting and overhead, each (batches, contexts, gammas)."""
         b = whole("batches", np.atleast_1d(batches), 1)[:, None, None]
         n = whole("contexts", np.atleast_1d(contexts), 1)[None, :, None]
         g = whole("gammas", np.atleast_1d(gammas), 0)[None, None, :]
-        extra = self._extra_seconds(b, g)
-        return self._verify_seconds(b, n, g) + self._draft_seconds(b, n, g) + extra
+        shape = np.broadcast_shapes(b.shape, n.shape, g.shape)
+        parts = (
+            self._verify_seconds(b, n, g), self._draft_seconds(b, n, g), self._extra_seconds(b, g)
+        )  # fmt: skip
+        return tuple(np.broadcast_to(part, shape) for part in parts)  # type: ignore[return-value]
 
-    def speedup_grid(
-        self, acceptance: Acceptance, batches: ArrayLike, contexts: ArrayLike, gammas: ArrayLike
-    ) -> FloatArray:
-        """τ(γ)/s(γ), shape (batches, contexts, gammas); `acceptance` of the steps with a draft."""
-        wanted = whole("gammas", np.atleast_1d(gammas), 0)
-        seconds = self.seconds_grid(batches, contexts, np.append(0, wanted))
-        tokens = np.asarray(self.accepts(acceptance).tokens_per_step(wanted))
-        return np.asarray(tokens * seconds[..., :1] / seconds[..., 1:])
-
-    def _forward(self, batch: ArrayLike, context: ArrayLike, positions: ArrayLike) -> StepBreakdown:
-        return step_breakdown(
-            self.target,
-            self.gpu,
-            batch=batch,
-            tokens_per_sequence=positions,
-            context_tokens=context,
-            tensor_parallel=self.tensor_parallel,
-            weight_dtype=self.weight_dtype,
-            kv_dtype=self.kv_dtype,
-            graph_sizes=self.graph_sizes,
-            coefficients=self.coefficients,
-        )
+    def _grids(
+        self, batches: ArrayLike, contexts: ArrayLike, gammas: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Seconds of verification, and of drafting with overhead."""
+        verify, draft, extra = self.parts_grid(batches, contexts, gammas)
+        return verify, draft + extra
 
     def _positions(self, batch: ArrayLike, context: ArrayLike, gamma: IntArray) -> StepBreakdown:
         """Forwards of the target: of γ+1 positions, or (κ < 1) of 1 … γ_max+1 on a last axis."""
         if self.share == 1:
-            return self._forward(batch, context, gamma + 1)
+            return self.place.step(batch, gamma + 1, context, self.pace)
         axis = np.arange(1, int(gamma.max(initial=0)) + 2)
-        return self._forward(np.asarray(batch)[..., None], np.asarray(context)[..., None], axis)
+        one, length = np.asarray(batch)[..., None], np.asarray(context)[..., None]
+        return self.place.step(one, axis, length, self.pace)
 
     def _mean(self, values: FloatArray, batch: ArrayLike, gamma: IntArray) -> FloatArray:
         """`values` of `_positions`, averaged over how many sequences had a draft."""
@@ -242,19 +246,96 @@ class ServedStepCost:
 
     def _verify_seconds(self, batch: ArrayLike, context: ArrayLike, gamma: ArrayLike) -> FloatArray:
         drafted = whole("gamma", gamma, 0)
-        forward = self._mean(self._positions(batch, context, drafted).total, batch, drafted)
-        sampled = np.asarray(batch) * (1.0 + self.share * drafted)
-        sampling = sampling_seconds(self.gpu, sampled, self.target.vocab)
-        return np.asarray(forward + sampling + self.overheads.host_seconds)
+
+        def full(count: IntArray) -> FloatArray:
+            return self._mean(self._positions(batch, context, count).total, batch, count)
+
+        verified = self.share * self._verified(drafted)
+        forward = self._at_mean(full, self._verified(drafted), drafted)
+        states = np.asarray(batch) * verified * self._state_seconds
+        sampled = np.asarray(batch) * (1.0 + verified)
+        sampling = sampling_seconds(self.place.device, sampled, self.target.vocab)
+        return np.asarray(forward + states + sampling + self._host_seconds(batch))
+
+    @cached_property
+    def _state_seconds(self) -> float:
+        """What is moved of linear attention's states for one verified position of a sequence,
+        besides what the forward counts."""
+        moved = state_passes(self.engine) * self.target.state_bytes() / self.place.tensor_parallel
+        return moved / (self.place.device.bandwidth * self.place.memory_efficiency)
+
+    def _verified(self, drafted: IntArray) -> FloatArray:
+        """Mean drafted tokens that are verified, Σ q^i."""
+        if self.continues == 1.0:
+            return drafted.astype(float)
+        return expected_tokens(self.continues, drafted) - 1.0
+
+    def _passes(self, drafted: IntArray) -> FloatArray:
+        """Mean passes of the drafter: one more than tokens where it finds that it must stop; of a
+        tree, one a level."""
+        if self.tree is not None:
+            return np.where(drafted > 0, self.drafter.passes(self.tree.depth), 0.0)
+        if self.continues == 1.0 or self.drafter.parallel:
+            return self.drafter.passes(drafted)
+        before = expected_tokens(self.continues, np.maximum(drafted - 1, 0))
+        return np.where(drafted > 0, before, 0.0)
+
+    def _at_mean(
+        self, seconds: Callable[[IntArray], FloatArray], mean: FloatArray, drafted: IntArray
+    ) -> FloatArray:
+        """`seconds` of whole drafts at their mean length, linear between whole ones."""
+        if self.continues == 1.0:
+            return seconds(drafted)
+        low = np.minimum(np.floor(mean + ROUNDING).astype(int), drafted)
+        share = np.clip(mean - low, 0.0, 1.0)
+        high = np.minimum(low + 1, drafted)
+        return np.asarray((1.0 - share) * seconds(low) + share * seconds(high))
+
+    @property
+    def positions(self) -> tuple[float, float]:
+        """What a verified position adds beyond the computed pass, plain steps: low and high end."""
+        low, high = self.engine.position
+        if dtype_bytes(self.place.kv_dtype) > 1 or self.place.device.computes_in("fp8"):
+            return low, high
+        return low + EIGHT_BIT_CACHE[0], high + EIGHT_BIT_CACHE[1]
+
+    @cached_property
+    def pace(self) -> Pace:
+        """This engine's kernels over those that the step time was fitted to."""
+        engine, place, gpu = self.engine, self.place, self.place.device
+        four_bits = gpu.computes_in("fp4")
+        eight_bit_cache = dtype_bytes(place.kv_dtype) <= 1 and gpu.computes_in("fp8")
+        return Pace(
+            weights=engine.weights.get(place.stored_dtype, 1.0),
+            launch=engine.launch,
+            communication=engine.fused_communication if four_bits else engine.communication,
+            cache=engine.eight_bit_cache if eight_bit_cache and not four_bits else 1.0,
+        )
+
+    def _host_seconds(self, batch: ArrayLike) -> FloatArray:
+        layers = sum(group.count for group in self.target.layers if group.mlp.experts)
+        once = self.engine.host + self.engine.expert_layer * layers
+        return np.asarray(once + self.engine.sequence * np.asarray(batch))
 
     def _draft_seconds(self, batch: ArrayLike, context: ArrayLike, gamma: ArrayLike) -> FloatArray:
-        waits = self.drafter.passes(gamma) * self.overheads.pass_seconds
-        forwards = self.drafter.step_seconds(self.place, gamma, batch, context)
-        return np.asarray(forwards + self._drafts(batch) * waits)
+        drafted = whole("gamma", gamma, 0)
+
+        def full(count: IntArray) -> FloatArray:
+            return self.drafter.step_seconds(self.place, count, batch, context)
+
+        waits = self._drafts(batch) * self._passes(drafted) * self.hosted.pass_
+        if self.tree is not None:
+            widths = self.tree.pass_widths
+            levels = self.drafter.tree_seconds(self.place, widths, batch, context)
+            return np.where(drafted > 0, levels + waits, 0.0)
+        if self.drafter.parallel:  # all positions are drafted, and fewer verified
+            return np.asarray(full(drafted) + waits)
+        return np.asarray(self._at_mean(full, self._passes(drafted), drafted) + waits)
 
     def _extra_seconds(self, batch: ArrayLike, gamma: ArrayLike) -> FloatArray:
         speculates = whole("gamma", gamma, 0) > 0
-        return np.where(speculates, self._drafts(batch) * self.overheads.step_seconds, 0.0)
+        once = self.hosted.step + self.hosted.draft_sequence * np.asarray(batch)
+        return np.where(speculates, self._drafts(batch) * once, 0.0)
 
     def _drafts(self, batch: ArrayLike) -> FloatArray:
         """P(at least one sequence of the batch has a draft)."""

@@ -1,27 +1,43 @@
-"""Seconds of one operator of a transformer's forward on one GPU: linear layer, attention, ...
+"""The operators of a transformer's forward on one GPU of a group: shapes, then seconds of each.
 
-Plain functions that broadcast over numpy arrays. Times in seconds, sizes in bytes or elements,
-`bandwidth` in bytes/s, `peak` in FLOP/s. The coefficients (efficiencies, launch costs) come from
-`specmath.steptime.coefficients`; what each means and where its value comes from is stored there.
+Column-parallel then row-parallel as in Megatron-LM (arXiv 1909.08053): heads and intermediate
+widths are divided by tp, hidden and latent widths are not.
+
+The seconds are plain functions that broadcast over numpy arrays. Times in seconds, sizes in bytes
+or elements, bandwidths in bytes/s, peaks in FLOP/s. The coefficients (efficiencies, launch costs)
+come from `specmath.steptime.coefficients`; what each means and where its value comes from is
+stored there.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specmath.checks import FloatArray, InputError, real, whole
+from specmath.checks import FloatArray, InputError, whole
+from specmath.models import Attention, LayerGroup, Mlp, Model
+from specmath.models.dtypes import Part
 from specmath.steptime.coefficients import Coefficients
 
 __all__ = [
+    "AttentionShard",
+    "ExpertShard",
+    "Linear",
+    "Rates",
+    "Shard",
     "all_reduce_seconds",
     "attention_seconds",
     "elementwise_seconds",
-    "expert_seconds",
-    "experts_touched",
+    "exchange_seconds",
+    "latent_seconds",
     "linear_seconds",
     "overlapped",
     "padded_tokens",
+    "shard",
 ]
 
 MICRO = 1e-6
@@ -29,6 +45,251 @@ MICRO = 1e-6
 ONE_SHOT_BYTES = 1.5 * 2**20
 # Token counts at which fp8 kernels change their tiling; a count just past one of them is slow.
 FP8_STEPS = np.array([0.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+
+
+# ── shapes ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`count` matrix products of `inputs` -> `outputs` in one forward, weights of `part`."""
+
+    count: int
+    outputs: float
+    inputs: float
+    part: Part | None  # None: never quantised (router)
+
+
+@dataclass(frozen=True)
+class ExpertShard:
+    """`count` mixture layers; this GPU holds a 1/`slices` part of 1/`groups` of the experts.
+
+    `experts`, `per_token`, `hidden`, `intermediate` are the model's own; an expert has `matrices`
+    (2, or 3 where it is gated).
+    """
+
+    count: int
+    experts: int
+    per_token: int
+    hidden: int
+    intermediate: int
+    matrices: int = 3
+    slices: int = 1
+    groups: int = 1
+
+    @property
+    def parameters(self) -> float:
+        """Matrix parameters of this GPU's part of one expert."""
+        return self.matrices * self.hidden * self.intermediate / self.slices
+
+    @property
+    def widths(self) -> float:
+        """Elements that one routed token reads and writes between the products."""
+        return 2.0 * self.hidden + 3.0 * self.intermediate / self.slices
+
+
+@dataclass(frozen=True)
+class AttentionShard:
+    """`count` attention layers, of which this GPU keeps shares of the cache and of the heads."""
+
+    count: int
+    attention: Attention
+    cache_share: float
+    head_share: float
+
+    def kv_elements(self, context: FloatArray) -> FloatArray:
+        """Cache elements a sequence that this GPU reads in one layer."""
+        return self.attention.kv_elements_read(context) * self.cache_share
+
+    def state_bytes(self) -> float:
+        """Bytes a sequence of the constant state in one layer (linear attention; else 0)."""
+        a = self.attention
+        return a.state_elements * a.state_bytes_per_element * self.head_share
+
+    def flops(self, context: FloatArray) -> FloatArray:
+        """FLOPs of one query token in one layer on this GPU."""
+        return self.attention.context_flops(context) * self.head_share
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One GPU's part of a model: linear layers, experts, attention, and the small kernels.
+
+    `elements_per_token` counts what norms, residuals and activation functions read and write;
+    `kernels` how many such kernels there are; `all_reduces` how many follow the layers, among the
+    GPUs that share a sequence; `exchanges` how many mixture layers gather the tokens of all GPUs
+    and scatter them back.
+    """
+
+    linears: tuple[Linear, ...]
+    experts: tuple[ExpertShard, ...]
+    attention: tuple[AttentionShard, ...]
+    elements_per_token: float
+    kernels: int
+    all_reduces: int
+    exchanges: int = 0
+
+    @property
+    def launches(self) -> int:
+        """Kernels of one forward, as a host without CUDA graphs has to launch them."""
+        products = sum(linear.count for linear in self.linears)
+        mixtures = sum(layer.count for layer in self.experts)
+        attention = sum(layer.count for layer in self.attention)
+        together = self.all_reduces + 2 * self.exchanges
+        return self.kernels + together + products + mixtures + attention
+
+
+@lru_cache(maxsize=256)
+def shard(
+    model: Model, tensor_parallel: int, attention_dp: int = 1, expert_parallel: int = 1
+) -> Shard:
+    """One GPU's part of `model` on `tensor_parallel` GPUs in all (whole, >= 1).
+
+    `attention_dp` groups of them each hold the attention, and all else that is not a routed
+    expert, of their own sequences; `expert_parallel` groups each hold their own experts whole or,
+    with more GPUs than groups, in slices. Raises InputError where either does not divide the GPUs,
+    and where heads, key-value heads, intermediate widths or experts do not divide.
+    """
+    gpus = whole("tensor_parallel", tensor_parallel, 1).item()
+    ranks, groups = (
+        _part_of(gpus, name, value)
+        for name, value in (("attention_dp", attention_dp), ("expert_parallel", expert_parallel))
+    )
+    tp = gpus // ranks
+    linears: list[Linear] = []
+    experts: list[ExpertShard] = []
+    attention: list[AttentionShard] = []
+    elements, kernels = float(model.hidden), 1  # the embedding's look-up
+    for group in model.layers:
+        linears += _attention_linears(group, model.hidden, tp)
+        attention.append(_attention_shard(group, tp))
+        linears += _mlp_linears(group, model.hidden, tp)
+        experts += _experts(group, model.hidden, gpus // groups, groups)
+        # Two norms with their residuals, 4 widths each: two read, two written.
+        width = _dense_width(group.mlp) / tp
+        elements += group.count * (8.0 * model.hidden + 3.0 * width)
+        kernels += group.count * (3 if width else 2)
+    linears.append(Linear(1, math.ceil(model.vocab / tp), model.hidden, "head"))
+    mixtures = sum(layer.count for layer in experts) if ranks > 1 else 0
+    # One after each half of a layer, one after the embedding (its table is split too).
+    reduces = 2 * model.layer_count + 1 - mixtures
+    return Shard(
+        tuple(linears), tuple(experts), tuple(attention), elements, kernels, reduces, mixtures
+    )
+
+
+def _part_of(gpus: int, name: str, value: int) -> int:
+    groups = whole(name, value, 1).item()
+    if gpus % groups:
+        raise InputError(f"{name} must divide tensor_parallel = {gpus}, got {groups}")
+    return groups
+
+
+def _divides(name: str, value: int, tp: int) -> int:
+    if value % tp:
+        choices = ", ".join(str(d) for d in range(1, 17) if value % d == 0)
+        raise InputError(
+            f"tensor_parallel must divide {name} = {value} (for example {choices}), got {tp}"
+        )
+    return value // tp
+
+
+def _attention_shard(group: LayerGroup, tp: int) -> AttentionShard:
+    a = group.attention
+    _divides("heads", a.heads, tp)
+    if a.kind == "mla":  # every GPU needs the whole latent
+        return AttentionShard(group.count, a, 1.0, 1.0 / tp)
+    if a.kv_heads % tp and tp % a.kv_heads:
+        raise InputError(
+            "tensor_parallel must divide kv_heads or be a multiple of it, got "
+            f"{tp} with kv_heads = {a.kv_heads}"
+        )
+    return AttentionShard(group.count, a, 1.0 / min(tp, a.kv_heads), 1.0 / tp)
+
+
+def _attention_linears(group: LayerGroup, hidden: int, tp: int) -> list[Linear]:
+    a, count = group.attention, group.count
+    heads = _divides("heads", a.heads, tp)
+
+    def one(outputs: float, inputs: float) -> Linear:
+        return Linear(count, outputs, inputs, "attention")
+
+    if a.kind == "mla":
+        query = heads * (a.nope_head_dim + a.rope_head_dim)
+        latent = a.kv_lora_rank + a.rope_head_dim
+        down = [one(a.q_lora_rank + latent, hidden)]
+        up = [one(query, a.q_lora_rank or hidden)]
+        # The absorbed up-projections (DeepSeek-V2, section 2.1.2), one small product a head.
+        absorbed = [
+            one(a.kv_lora_rank, heads * a.nope_head_dim),
+            one(heads * a.v_head_dim, a.kv_lora_rank),
+        ]
+        index = []
+        if a.index_heads:
+            index = [
+                one(a.index_heads * a.index_head_dim, a.q_lora_rank or hidden),
+                one(a.index_head_dim + a.index_heads, hidden),
+            ]
+        return [*down, *up, *absorbed, *index, one(hidden, heads * a.v_head_dim)]
+    kv_heads = max(a.kv_heads / tp, 1.0)
+    values = heads * a.value_dim
+    if a.kind == "linear":
+        into = 2 * kv_heads * a.head_dim + 2 * values + 2 * heads
+    else:
+        key_value = a.head_dim + (0 if a.keys_are_values else a.value_dim)
+        into = heads * a.head_dim * (2 if a.output_gate else 1) + kv_heads * key_value
+    return [one(into, hidden), one(hidden, values)]
+
+
+def _dense_width(mlp: Mlp) -> int:
+    """Width of the network that every token passes: the dense one, or the shared experts."""
+    return mlp.shared_intermediate if mlp.experts else mlp.intermediate
+
+
+def _mlp_linears(group: LayerGroup, hidden: int, tp: int) -> list[Linear]:
+    mlp, count = group.mlp, group.count
+    found = []
+    if mlp.experts:
+        found.append(Linear(count, mlp.experts, hidden, None))
+    if _dense_width(mlp):
+        part: Part = "shared" if mlp.experts else "mlp"
+        width = _divides("intermediate", _dense_width(mlp), tp)
+        found.append(Linear(count, (mlp.matrices - 1) * width, hidden, part))
+        found.append(Linear(count, hidden, width, part))
+    return found
+
+
+def _experts(group: LayerGroup, hidden: int, slices: int, groups: int) -> list[ExpertShard]:
+    mlp = group.mlp
+    if not mlp.experts:
+        return []
+    if mlp.experts % groups:
+        raise InputError(f"expert_parallel must divide experts = {mlp.experts}, got {groups}")
+    _divides("intermediate", mlp.intermediate, slices)
+    chosen = mlp.experts_per_token
+    return [
+        ExpertShard(
+            group.count, mlp.experts, chosen, hidden, mlp.intermediate, mlp.matrices, slices, groups
+        )
+    ]
+
+
+# ── seconds ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast one GPU works on one operator: bytes/s of its memory, dense FLOP/s, what is lost.
+
+    `weight_bytes`: bytes a stored parameter. `quantised`: arithmetic in the format of the weights,
+    for which activations are quantised on the way.
+    """
+
+    bandwidth: float
+    peak: float
+    coefficients: Coefficients
+    weight_bytes: float = 2.0
+    quantised: bool = False
 
 
 def overlapped(memory: ArrayLike, arithmetic: ArrayLike, overlap: ArrayLike) -> FloatArray:
@@ -64,15 +325,7 @@ def ragged_share(tokens: ArrayLike) -> FloatArray:
 
 
 def linear_seconds(
-    outputs: ArrayLike,
-    inputs: ArrayLike,
-    tokens: ArrayLike,
-    *,
-    weight_bytes: ArrayLike,
-    bandwidth: float,
-    peak: float,
-    coefficients: Coefficients,
-    quantised_arithmetic: bool = False,
+    outputs: ArrayLike, inputs: ArrayLike, tokens: ArrayLike, rates: Rates
 ) -> tuple[FloatArray, FloatArray]:
     """(memory seconds, extra seconds of the arithmetic) of one matrix product, launch left out.
 
@@ -83,11 +336,11 @@ def linear_seconds(
     shorter of the two.
     """
     n, k, t = (np.asarray(x, dtype=float) for x in (outputs, inputs, tokens))
-    c = coefficients
-    memory = (n * k * weight_bytes + 2.0 * t * (n + k)) / (bandwidth * c.memory_efficiency)
-    arithmetic = 2.0 * n * k * t / (peak * c.arithmetic_efficiency)
+    c, bandwidth = rates.coefficients, rates.bandwidth
+    memory = (n * k * rates.weight_bytes + 2.0 * t * (n + k)) / (bandwidth * c.memory_efficiency)
+    arithmetic = 2.0 * n * k * t / (rates.peak * c.arithmetic_efficiency)
     together = overlapped(memory, arithmetic, c.overlap)
-    if quantised_arithmetic:
+    if rates.quantised:
         stall = c.ragged_stall * ragged_share(t)
         together = together + stall * np.minimum(memory, arithmetic)
         together = together + 3.0 * t * k / (bandwidth * c.quantise_efficiency)
@@ -95,13 +348,7 @@ def linear_seconds(
 
 
 def attention_seconds(
-    kv_bytes: ArrayLike,
-    flops: ArrayLike,
-    context: ArrayLike,
-    *,
-    bandwidth: float,
-    peak: float,
-    coefficients: Coefficients,
+    kv_bytes: ArrayLike, flops: ArrayLike, context: ArrayLike, rates: Rates
 ) -> tuple[FloatArray, FloatArray]:
     """(memory seconds, extra seconds of the arithmetic) of one attention layer, launch left out.
 
@@ -111,13 +358,32 @@ def attention_seconds(
     arithmetic = flops / (peak efficiency); the two overlap fully: max.
     """
     size = np.asarray(kv_bytes, dtype=float)
-    c = coefficients
+    c = rates.coefficients
     cached = np.clip(2.0 - size / (c.cached_mib * 2**20), 0.0, 1.0)
-    stream = size / (bandwidth * c.kv_efficiency) * (1.0 - cached * (1.0 - 1.0 / c.cache_speedup))
+    stream = size / (rates.bandwidth * c.kv_efficiency)
+    stream = stream * (1.0 - cached * (1.0 - 1.0 / c.cache_speedup))
     stream = stream + (1.0 - cached) * c.uncached_us * MICRO
     scan = c.scan_us_per_1000_tokens * MICRO / 1000.0 * np.asarray(context, dtype=float)
     memory = np.maximum(stream, scan)
-    arithmetic = np.asarray(flops, dtype=float) / (peak * c.attention_arithmetic_efficiency)
+    arithmetic = np.asarray(flops, dtype=float)
+    arithmetic = arithmetic / (rates.peak * c.attention_arithmetic_efficiency)
+    return memory, np.maximum(arithmetic - memory, 0.0)
+
+
+def latent_seconds(
+    kv_bytes: ArrayLike, flops: ArrayLike, context: ArrayLike, rates: Rates
+) -> tuple[FloatArray, FloatArray]:
+    """(memory seconds, extra seconds of the arithmetic) of one layer of latent attention.
+
+    As `attention_seconds`, without the L2 cache: memory = max(scan context, bytes / (bandwidth
+    efficiency)), arithmetic = flops / (peak efficiency), the longer of the two counts. With 128
+    heads over one latent the arithmetic is near the reading already at one query token.
+    """
+    c = rates.coefficients
+    stream = np.asarray(kv_bytes, dtype=float) / (rates.bandwidth * c.latent_efficiency)
+    scan = c.scan_us_per_1000_tokens * MICRO / 1000.0 * np.asarray(context, dtype=float)
+    memory = np.maximum(stream, scan)
+    arithmetic = np.asarray(flops, dtype=float) / (rates.peak * c.latent_arithmetic_efficiency)
     return memory, np.maximum(arithmetic - memory, 0.0)
 
 
@@ -144,7 +410,7 @@ def all_reduce_seconds(
     size = np.asarray(size_bytes, dtype=float)
     ranks = np.asarray(gpus, dtype=float)
     c = coefficients
-    rate = link * c.link_efficiency
+    rate = (link or np.inf) * c.link_efficiency  # without a link it is alone
     one_shot = (ranks - 1) * size / rate
     traffic = 1.0 + c.ring_share * (1.0 - 2.0 / ranks)
     largest = ONE_SHOT_BYTES / ranks
@@ -154,51 +420,16 @@ def all_reduce_seconds(
     return np.where(ranks > 1, seconds, 0.0)
 
 
-def experts_touched(
-    experts: int, per_token: int, tokens: ArrayLike, spread: float = 1.0
+def exchange_seconds(
+    size_bytes: ArrayLike, gpus: int, link: float, coefficients: Coefficients
 ) -> FloatArray:
-    """Expected number of distinct experts that `tokens` tokens are routed to.
+    """One mixture layer's all-gather of `size_bytes` in all among `gpus`, and the reduce-scatter
+    back: 2 (latency + bytes (gpus - 1)/gpus / (link efficiency)), `link` as for an all-reduce.
 
-    E (1 - (1 - k/E)^t) for uniform, independent routing (MoESD, arXiv 2505.19645, section 3).
-    Real tokens resemble each other: with `spread` in (0, 1] each token after the first counts as
-    `spread` independent ones, t' = 1 + spread (t - 1). tokens >= 0; 0 touches none.
-    """
-    total = whole("experts", experts, 1).item()
-    chosen = whole("per_token", per_token, 1, total).item()
-    count = real("tokens", tokens, 0)
-    share = real("spread", spread, 0, 1, low_open=True)
-    effective = np.minimum(count, 1.0) + share * np.maximum(count - 1.0, 0.0)
-    if chosen == total:
-        return np.where(count > 0, float(total), 0.0)
-    touched: FloatArray = total * -np.expm1(effective * np.log1p(-chosen / total))
-    return touched
-
-
-def expert_seconds(
-    experts: int,
-    per_token: int,
-    parameters: float,
-    widths: float,
-    tokens: ArrayLike,
-    *,
-    weight_bytes: float,
-    bandwidth: float,
-    peak: float,
-    coefficients: Coefficients,
-) -> tuple[FloatArray, FloatArray]:
-    """(memory seconds, extra seconds of arithmetic and routing) of one mixture layer, no launch.
-
-    Weights of the experts touched are read once; every token is multiplied by `per_token` of them;
-    each of those copies of a token is gathered, passed between the two products and scattered:
-    2 `widths` bytes, at `routing_efficiency` of the bandwidth. `parameters` are those of one
-    expert on this GPU; `widths` the elements one routed token reads and writes.
+    An all-to-all of the routed copies alone sends up to a third less, and waits longer: the tables
+    behind the coefficients have it above this below a thousand tokens.
     """
     c = coefficients
-    count = np.asarray(tokens, dtype=float)
-    touched = experts_touched(experts, per_token, count, c.expert_spread)
-    memory = touched * parameters * weight_bytes / (bandwidth * c.expert_memory_efficiency)
-    routed = count * per_token
-    arithmetic = 2.0 * parameters * routed / (peak * c.expert_arithmetic_efficiency)
-    together = overlapped(memory, arithmetic, c.overlap)
-    moved = 2.0 * widths * routed / (bandwidth * c.routing_efficiency)
-    return memory, together - memory + moved
+    moved = np.asarray(size_bytes, dtype=float) * (gpus - 1) / gpus
+    one_way = c.exchange_us * MICRO + moved / (link * c.link_efficiency)
+    return np.where(gpus > 1, 2.0 * one_way, 0.0)

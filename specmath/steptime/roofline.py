@@ -9,43 +9,47 @@ How the sum is made is told in docs/steptime.md; calibrated numbers are in data/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath import hardware
-from specmath.checks import FloatArray, InputError, whole
+from specmath.checks import FloatArray, InputError, real, whole
 from specmath.hardware import Gpu
 from specmath.models import Model, Quantisation, dtype_bytes, dtype_name
 from specmath.models.dtypes import Part
 from specmath.steptime.coefficients import (
-    Arithmetic,
+    Calibration,
     Coefficients,
+    Format,
     calibration_basis,
     coefficients_for,
+    format_of,
+    own_coefficients,
 )
+from specmath.steptime.experts import ExpertCurve, expert_curve
 from specmath.steptime.operators import (
     MICRO,
+    ExpertShard,
+    Rates,
+    Shard,
     all_reduce_seconds,
     attention_seconds,
     elementwise_seconds,
-    expert_seconds,
-    experts_touched,
+    exchange_seconds,
+    latent_seconds,
     linear_seconds,
     padded_tokens,
+    shard,
 )
-from specmath.steptime.shards import Shard, shard
 
-__all__ = [
-    "StepBreakdown",
-    "calibration_basis",
-    "experts_touched",
-    "step_breakdown",
-    "step_seconds",
-]
+__all__ = ["OwnCoefficients", "Pace", "Placement", "StepBreakdown", "step_seconds"]
 
-OwnCoefficients = Mapping[Arithmetic, Coefficients]
+OwnCoefficients = Mapping[Format, Coefficients]
+
+_KV_DTYPES = ("bf16", "fp16", "fp8", "int8")
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class StepBreakdown:
 
     weights: reading weights. kv: reading the cache. arithmetic: what arithmetic adds beyond that
     reading. elementwise: norms, residuals and activation functions. launch: fixed cost of
-    kernels. communication: all-reduces.
+    kernels. communication: all-reduces, and the exchange of tokens between experts.
     """
 
     weights: FloatArray
@@ -73,182 +77,278 @@ class StepBreakdown:
 
 
 @dataclass(frozen=True)
-class _Machine:
-    """A GPU, its coefficients by arithmetic dtype, and how weights and cache are stored."""
+class Pace:
+    """An engine's kernels over those that the coefficients were fitted to: factors, >= 0, on the
+    seconds of reading quantised weights outside experts (`weights`), of all launches, of
+    all-reduces and exchanges (`communication`) and of reading the cache. A step is linear in each.
+    """
 
-    gpu: Gpu
-    bf16: Coefficients
-    fp8: Coefficients
-    quantisation: Quantisation | None
-    plain_bytes: float
-    kv_bytes: float
+    weights: float = 1.0
+    launch: float = 1.0
+    communication: float = 1.0
+    cache: float = 1.0
 
-    def weights(self, part: Part | None) -> tuple[float, float, Coefficients, bool]:
-        """Bytes a parameter, FLOP/s, coefficients, and whether activations are quantised."""
-        q = self.quantisation
-        if q is None or part is None or part not in q.parts:
-            return self.plain_bytes, self.gpu.peak("bf16"), self.bf16, False
-        if q.dtype in _NATIVE and (q.dtype != "fp4" or q.dtype in self.gpu.peaks):
-            return q.bytes_per_parameter, self.gpu.peak(q.dtype), self.fp8, True
-        peak = self.gpu.peak("bf16") * self.bf16.dequantisation_efficiency
-        return q.bytes_per_parameter, peak, self.bf16, False
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            real(each.name, getattr(self, each.name), 0)
 
 
-# Formats that tensor cores multiply in; the others are unpacked to 16 bits on the way.
-_NATIVE = ("fp8", "int8", "fp4")
-_KV_DTYPES = ("bf16", "fp16", "fp8", "int8")
+AS_FITTED = Pace()
 
 
-def _require(gpu: Gpu, dtype: str, name: str) -> None:
-    """InputError, naming the argument, where the GPU does not compute in that format."""
-    try:
-        gpu.peak(dtype)
-    except InputError as error:
-        raise InputError(str(error).replace("dtype", name, 1)) from error
+@dataclass(frozen=True)
+class Placement:
+    """A model on the GPUs of one replica, and how it is stored there.
 
+    A value out of range raises InputError when it is used.
 
-def _machine(
-    model: Model, gpu: str | Gpu, weight_dtype: str | None, kv_dtype: str, own: OwnCoefficients
-) -> _Machine:
-    record = hardware.find(gpu)
-    quantisation = model.quantised_as(weight_dtype)
-    if quantisation is not None and quantisation.dtype in ("fp8", "int8"):
-        _require(record, quantisation.dtype, "weight_dtype")
-    plain = weight_dtype if quantisation is None else None
-    plain_name = dtype_name(plain or model.base_dtype, "weight_dtype")
-    if plain_name not in ("bf16", "fp16"):
-        raise InputError(
-            f"weight_dtype must be bf16, fp16 or a quantised format, got {plain_name!r}"
+    Attributes
+    ----------
+    gpu
+        A catalogue name or a record.
+    tensor_parallel
+        GPUs in all: whole, >= 1, those of a sequence dividing the heads.
+    weight_dtype
+        Of the linear layers; None: as published. The output head stays in 16 bits. A format that
+        the GPU does not multiply in is storage, and unpacked.
+    kv_dtype
+        Of the cache.
+    graph_sizes
+        CUDA-graph capture sizes in tokens; a step is padded to the next, and beyond the largest
+        the host's launches bound it from below. None: everything captured without padding; `(0,)`:
+        nothing captured.
+    coefficients
+        Your own, from `calibrate`, by the format of the kernels.
+    expert_parallel
+        Groups of GPUs with experts of their own: whole, dividing `tensor_parallel` and the
+        experts. 1: every GPU has a slice of every expert. A model without experts is as with 1.
+    attention_dp
+        Groups of GPUs with sequences of their own: whole, dividing `tensor_parallel`. Attention,
+        shared experts and head of a sequence are on `tensor_parallel / attention_dp` GPUs; the
+        tokens of all groups meet in the routed experts. The fullest group is the one timed.
+
+    Examples
+    --------
+    >>> from specmath import models
+    >>> place = Placement(models.find("Llama-3.1-8B"), "h100")
+    >>> float(place.step(1, 1, 1024).weights)
+    0.00523...
+    """
+
+    model: Model
+    gpu: str | Gpu
+    tensor_parallel: int = 1
+    weight_dtype: str | None = "bf16"
+    kv_dtype: str = "bf16"
+    graph_sizes: tuple[int, ...] | None = None
+    coefficients: OwnCoefficients | None = None
+    expert_parallel: int = 1
+    attention_dp: int = 1
+
+    @cached_property
+    def device(self) -> Gpu:
+        """The record of one GPU."""
+        return hardware.find(self.gpu)
+
+    @property
+    def stored_dtype(self) -> str:
+        """The format of the linear layers by name, also where it is the published one."""
+        return self.weight_dtype or self.model.weight_dtype
+
+    @property
+    def calibration(self) -> Calibration:
+        """Whether this GPU is calibrated for such weights, on what, and the error to expect."""
+        return calibration_basis(
+            self.device, self.stored_dtype, mixture=self.model.is_moe, blocks=self._blocks
         )
-    cache = dtype_name(kv_dtype, "kv_dtype")
-    if cache not in _KV_DTYPES:
-        raise InputError(f"kv_dtype must be one of {', '.join(_KV_DTYPES)}, got {kv_dtype!r}")
-    if cache == "fp8":
-        _require(record, "fp8", "kv_dtype")
-    return _Machine(
-        gpu=record,
-        bf16=own.get("bf16") or coefficients_for(record.name, "bf16"),
-        fp8=own.get("fp8") or coefficients_for(record.name, "fp8"),
-        quantisation=quantisation,
-        plain_bytes=dtype_bytes(plain_name),
-        kv_bytes=dtype_bytes(cache),
-    )
 
+    @cached_property
+    def part(self) -> Shard:
+        """What one of the GPUs holds and does."""
+        return shard(self.model, self.tensor_parallel, self.attention_dp, self.expert_parallel)
 
-def _linear_part(
-    part: Shard, tokens: FloatArray, machine: _Machine
-) -> tuple[FloatArray, FloatArray, float]:
-    """(reading weights, arithmetic beyond it, launches) of all linear layers and experts."""
-    weights, arithmetic = np.zeros_like(tokens), np.zeros_like(tokens)
-    launch = 0.0
-    for linear in part.linears:
-        size, peak, c, quantised = machine.weights(linear.part)
-        read, extra = linear_seconds(
-            linear.outputs,
-            linear.inputs,
-            tokens,
-            weight_bytes=size,
-            bandwidth=machine.gpu.bandwidth,
-            peak=peak,
-            coefficients=c,
-            quantised_arithmetic=quantised,
+    def step(
+        self,
+        batch: ArrayLike,
+        tokens_per_sequence: ArrayLike,
+        context_tokens: ArrayLike,
+        pace: Pace = AS_FITTED,
+    ) -> StepBreakdown:
+        """Seconds of one forward by operator; the first three are whole, >= 1, and broadcast."""
+        sequences = whole("batch", batch, 1).astype(float)
+        positions = whole("tokens_per_sequence", tokens_per_sequence, 1).astype(float)
+        context = whole("context_tokens", context_tokens, 1).astype(float)
+        c, bandwidth = self.sixteen_bit.coefficients, self.device.bandwidth
+        part, ranks = self.part, self.attention_dp
+        held = np.ceil(sequences / ranks)
+        scored = held * positions
+        tokens = scored if self.graph_sizes is None else padded_tokens(scored, self.graph_sizes)
+        # Groups that replay one captured size all run it full.
+        pooled = sequences * positions if self.graph_sizes is None else tokens * ranks
+
+        weights, arithmetic, fixed = self._linear(part, tokens, pace.weights)
+        kv, attention, attention_launch = self._attention(part, held, positions, context)
+        fixed += attention_launch + part.kernels * c.kernel_launch_us * MICRO
+        launch: FloatArray = np.asarray(fixed + c.step_overhead_us * MICRO)
+        if part.experts:
+            read, beyond, waits = self._experts(part, pooled)
+            weights, arithmetic = weights + read, arithmetic + beyond
+            launch = launch + waits
+        launch, kv = launch * pace.launch, kv * pace.cache
+        elementwise = elementwise_seconds(2.0 * tokens * part.elements_per_token, bandwidth, c)
+        communication = self._communication(part, tokens, pooled) * pace.communication
+        if self.graph_sizes is not None:
+            eager = part.launches * c.eager_kernel_us * MICRO
+            busy = weights + arithmetic + kv + attention + elementwise + communication + launch
+            past = scored > max(self.graph_sizes)
+            launch = launch + np.where(past, np.maximum(eager - busy, 0.0), 0.0)
+        parts = np.broadcast_arrays(
+            weights, kv, arithmetic + attention, elementwise, launch, communication
         )
-        weights = weights + linear.count * read
-        arithmetic = arithmetic + linear.count * extra
-        launch += linear.count * c.linear_launch_us * MICRO
-    for layer in part.experts:
-        size, peak, c, _ = machine.weights("experts")
-        read, extra = expert_seconds(
-            layer.experts,
-            layer.per_token,
-            layer.parameters,
-            layer.widths,
-            tokens,
-            weight_bytes=size,
-            bandwidth=machine.gpu.bandwidth,
-            peak=peak,
-            coefficients=c,
-        )
-        weights = weights + layer.count * read
-        arithmetic = arithmetic + layer.count * extra
-        launch += layer.count * c.expert_launch_us * MICRO
-    return weights, arithmetic, launch
+        return StepBreakdown(*parts)
 
+    @property
+    def memory_efficiency(self) -> float:
+        """The share of the GPU's bandwidth that reading weights reaches."""
+        return self.sixteen_bit.coefficients.memory_efficiency
 
-def _attention_part(
-    part: Shard,
-    batch: FloatArray,
-    positions: FloatArray,
-    context: FloatArray,
-    machine: _Machine,
-) -> tuple[FloatArray, FloatArray, float]:
-    """(reading the cache, arithmetic beyond it, launches) of all attention layers."""
-    kv: FloatArray = np.zeros(())
-    arithmetic: FloatArray = np.zeros(())
-    launch = 0.0
-    c = machine.bf16
-    for layer in part.attention:
-        size = batch * layer.kv_elements(context) * machine.kv_bytes
-        state = layer.state_bytes()
-        if state:  # read once, written after every position, so that a rejected one can be undone
-            size = size + batch * state * (1.0 + positions)
-        read, extra = attention_seconds(
-            size,
-            batch * positions * layer.flops(context),
-            layer.attention.cached_tokens(context),
-            bandwidth=machine.gpu.bandwidth,
-            peak=machine.gpu.peak("bf16"),
-            coefficients=c,
-        )
-        kv = kv + layer.count * read
-        arithmetic = arithmetic + layer.count * extra
-        launch += layer.count * c.attention_launch_us * MICRO
-    return kv, arithmetic, launch
+    def product_seconds(self, outputs: float, inputs: float, tokens: ArrayLike) -> FloatArray:
+        """Seconds of one 16-bit matrix product that is not part of a model, launch included."""
+        rates = self.sixteen_bit
+        read, extra = linear_seconds(outputs, inputs, tokens, rates)
+        return np.asarray(read + extra + rates.coefficients.linear_launch_us * MICRO)
 
+    def _coefficients(self, kernels: Format) -> Coefficients:
+        own = own_coefficients(self.coefficients, kernels) if self.coefficients else None
+        return own or coefficients_for(self.device.name, kernels)
 
-def step_breakdown(
-    model: Model,
-    gpu: str | Gpu,
-    *,
-    batch: ArrayLike,
-    tokens_per_sequence: ArrayLike,
-    context_tokens: ArrayLike,
-    tensor_parallel: int = 1,
-    weight_dtype: str | None = "bf16",
-    kv_dtype: str = "bf16",
-    graph_sizes: Sequence[int] | None = None,
-    coefficients: OwnCoefficients | None = None,
-) -> StepBreakdown:
-    """Seconds of one forward by operator; the parts add up to `step_seconds`, same arguments."""
-    sequences = whole("batch", batch, 1).astype(float)
-    positions = whole("tokens_per_sequence", tokens_per_sequence, 1).astype(float)
-    context = whole("context_tokens", context_tokens, 1).astype(float)
-    machine = _machine(model, gpu, weight_dtype, kv_dtype, coefficients or {})
-    part = shard(model, tensor_parallel)
-    real_tokens = sequences * positions
-    tokens = real_tokens if graph_sizes is None else padded_tokens(real_tokens, graph_sizes)
-    c = machine.bf16
+    @cached_property
+    def sixteen_bit(self) -> Rates:
+        """How fast the GPU works on what is stored in 16 bits."""
+        gpu = self.device
+        gpu.require_link(self.tensor_parallel)
+        return Rates(gpu.bandwidth, gpu.peak("bf16"), self._coefficients("bf16"))
 
-    weights, arithmetic, launch = _linear_part(part, tokens, machine)
-    kv, attention, attention_launch = _attention_part(part, sequences, positions, context, machine)
-    elementwise = elementwise_seconds(
-        2.0 * tokens * part.elements_per_token, machine.gpu.bandwidth, c
-    )
-    communication = part.all_reduces * all_reduce_seconds(
-        2.0 * tokens * model.hidden, tensor_parallel, machine.gpu.interconnect, c
-    )
-    launch += attention_launch + part.kernels * c.kernel_launch_us * MICRO
-    launch += c.step_overhead_us * MICRO
-    waits: FloatArray = np.asarray(launch)
-    if graph_sizes is not None:
-        eager = part.launches * c.eager_kernel_us * MICRO
-        busy = weights + arithmetic + kv + attention + elementwise + communication + launch
-        past = real_tokens > max(graph_sizes)
-        waits = launch + np.where(past, np.maximum(eager - busy, 0.0), 0.0)
-    parts = np.broadcast_arrays(
-        weights, kv, arithmetic + attention, elementwise, waits, communication
-    )
-    return StepBreakdown(*parts)
+    @property
+    def _blocks(self) -> bool:
+        """Whether fp8 weights have one scale a block: published mixtures do, nearly all."""
+        published = self.weight_dtype in (None, self.model.weight_dtype)
+        return self.model.is_moe and published and self.stored_dtype == "fp8"
+
+    @cached_property
+    def _quantisation(self) -> Quantisation | None:
+        """How weights are packed; None where all are in 16 bits."""
+        packed = self.model.quantised_as(self.weight_dtype)
+        plain = self.model.base_dtype if packed else self.weight_dtype or self.model.base_dtype
+        name = dtype_name(plain, "weight_dtype")
+        if name not in ("bf16", "fp16"):
+            raise InputError(f"weight_dtype must be bf16, fp16 or a quantised format, got {name!r}")
+        return packed
+
+    @cached_property
+    def _packed(self) -> Rates:
+        """Rates of the parts that are quantised."""
+        q, plain = self._quantisation, self.sixteen_bit
+        if q is None:
+            return plain
+        gpu, size = self.device, q.bytes_per_parameter
+        kernels = format_of(gpu, q.dtype, blocks=self._blocks)
+        if kernels != "bf16":
+            return Rates(
+                plain.bandwidth, gpu.peak(q.dtype), self._coefficients(kernels), size, True
+            )
+        peak = plain.peak * plain.coefficients.dequantisation_efficiency
+        return Rates(plain.bandwidth, peak, plain.coefficients, size)
+
+    def _rates(self, part: Part | None) -> Rates:
+        q = self._quantisation
+        return self._packed if q is not None and part in q.parts else self.sixteen_bit
+
+    @cached_property
+    def expert_kernels(self) -> tuple[Format, Rates]:
+        """The format of the routed experts' kernels, and how fast they run."""
+        q, plain = self._quantisation, self.sixteen_bit
+        if q is None or "experts" not in q.parts:
+            return "bf16", plain
+        kernels = format_of(self.device, q.dtype, experts=True, blocks=self._blocks)
+        if kernels in ("bf16", "fp8", "fp8_block", "nvfp4"):
+            return kernels, replace(self._packed, coefficients=self._coefficients(kernels))
+        size = q.bytes_per_parameter
+        return kernels, Rates(plain.bandwidth, plain.peak, self._coefficients(kernels), size)
+
+    def expert_curve(self, layer: ExpertShard) -> ExpertCurve:
+        """Seconds of one mixture layer over the tokens of all GPUs."""
+        kernels, rates = self.expert_kernels
+        name = self.device.name
+        stored = replace(rates, coefficients=coefficients_for(name, kernels))
+        return expert_curve(replace(layer, count=1), rates, name, kernels, stored)
+
+    @cached_property
+    def _kv_bytes(self) -> float:
+        name = dtype_name(self.kv_dtype, "kv_dtype")
+        if name not in _KV_DTYPES:
+            known = ", ".join(_KV_DTYPES)
+            raise InputError(f"kv_dtype must be one of {known}, got {self.kv_dtype!r}")
+        return dtype_bytes(name)
+
+    def _communication(self, part: Shard, tokens: FloatArray, pooled: FloatArray) -> FloatArray:
+        """All-reduces among the GPUs of a sequence, and exchanges among all."""
+        c, link = self.sixteen_bit.coefficients, self.device.interconnect
+        width = 2.0 * self.model.hidden
+        together = self.tensor_parallel // self.attention_dp
+        found = part.all_reduces * all_reduce_seconds(width * tokens, together, link, c)
+        if part.exchanges:
+            gpus = self.tensor_parallel
+            found = found + part.exchanges * exchange_seconds(width * pooled, gpus, link, c)
+        return found
+
+    def _linear(
+        self, part: Shard, tokens: FloatArray, quantised: float
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """(reading weights, arithmetic beyond it, launches) of all linear layers; `quantised`:
+        factor on reading what is computed in the format that it is stored in."""
+        weights, arithmetic = np.zeros_like(tokens), np.zeros_like(tokens)
+        launch = 0.0
+        for linear in part.linears:
+            rates = self._rates(linear.part)
+            read, extra = linear_seconds(linear.outputs, linear.inputs, tokens, rates)
+            weights = weights + linear.count * read * (quantised if rates.quantised else 1.0)
+            arithmetic = arithmetic + linear.count * extra
+            launch += linear.count * rates.coefficients.linear_launch_us * MICRO
+        return weights, arithmetic, launch
+
+    def _experts(
+        self, part: Shard, tokens: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(reading weights, arithmetic beyond it, launches) of all routed experts."""
+        found = np.zeros((3, *tokens.shape))
+        for layer in part.experts:
+            found = found + layer.count * np.array(self.expert_curve(layer).parts(tokens))
+        return found[0], found[1], found[2]
+
+    def _attention(
+        self, part: Shard, batch: FloatArray, positions: FloatArray, context: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """(reading the cache, arithmetic beyond it, launches) of all attention layers."""
+        kv: FloatArray = np.zeros(())
+        arithmetic: FloatArray = np.zeros(())
+        launch = 0.0
+        rates = self.sixteen_bit
+        for layer in part.attention:
+            size = batch * layer.kv_elements(context) * self._kv_bytes
+            state = layer.state_bytes()
+            if state:  # read once, written after every position, so that a rejected one is undone
+                size = size + batch * state * (1.0 + positions)
+            flops = batch * positions * layer.flops(context)
+            cached = layer.attention.cached_tokens(context)
+            latent, c = layer.attention.kind == "mla", rates.coefficients
+            taken = latent_seconds if latent else attention_seconds
+            read, extra = taken(size, flops, cached, rates)
+            kv = kv + layer.count * read
+            arithmetic = arithmetic + layer.count * extra
+            each = c.latent_launch_us if latent else c.attention_launch_us
+            launch += layer.count * each * MICRO
+        return kv, arithmetic, launch
 
 
 def step_seconds(
@@ -263,34 +363,60 @@ def step_seconds(
     kv_dtype: str = "bf16",
     graph_sizes: Sequence[int] | None = None,
     coefficients: OwnCoefficients | None = None,
+    expert_parallel: int = 1,
+    attention_dp: int = 1,
 ) -> FloatArray:
-    """Seconds of one forward, without sampler and host; batch, positions, context broadcast.
+    """Seconds of one forward, without sampler and host.
 
     Sum over operators of launch + overlapped(bytes/(bandwidth eff), FLOPs/(peak eff)), with the
-    cache read once a sequence a step and two all-reduces a layer where tensor_parallel > 1.
+    cache read once a sequence a step and two all-reduces a layer where tensor_parallel > 1; routed
+    experts as they were measured.
+    `Placement.step` gives the same by operator.
 
-    Parameters: `model` from `specmath.models`; `gpu` a catalogue name or record; `batch` [whole,
-    >= 1]; `tokens_per_sequence` γ+1 [whole, >= 1]; `context_tokens` in the cache a sequence
-    [whole, >= 1]; `tensor_parallel` GPUs [whole, >= 1, dividing the heads]; `weight_dtype` of the
-    linear layers (None: as published; the output head stays in 16 bits); `kv_dtype` of the cache.
-    `graph_sizes`: CUDA-graph capture sizes in tokens: the step is padded to the next, and beyond
-    the largest the host's launches bound it from below. `coefficients`: your own, from
-    `calibrate`, by arithmetic dtype ("bf16", "fp8").
+    Parameters
+    ----------
+    model
+        From `specmath.models`.
+    gpu
+        A catalogue name or a record.
+    batch, tokens_per_sequence, context_tokens
+        Sequences, γ+1, tokens in the cache a sequence; each whole, >= 1; the three broadcast.
+    tensor_parallel, weight_dtype, kv_dtype, graph_sizes, coefficients
+        As in `Placement`.
+    expert_parallel, attention_dp
+        As in `Placement`.
 
-    Raises InputError: a value out of range, a GPU not known, a dtype that the GPU lacks, a
-    tensor_parallel that does not divide. Source: roofline of Williams et al. 2009
-    (doi 10.1145/1498765.1498785) an operator; MagicDec (arXiv 2408.11049, section 3) for the
-    cache, MoESD (arXiv 2505.19645) for experts; values fitted as docs/steptime.md tells.
+    Returns
+    -------
+    FloatArray
+        Seconds, of the broadcast shape.
+
+    Raises
+    ------
+    InputError
+        A value out of range, a GPU or dtype not known, a tensor_parallel that does not divide.
+
+    References ---------- Roofline an operator: Williams et al. 2009, doi 10.1145/1498765.1498785.
+    Cache: MagicDec, arXiv 2408.11049, section 3. Experts: MoESD, arXiv 2505.19645. Values fitted
+    as docs/steptime.md tells.
+
+    Examples
+    --------
+    >>> from specmath import models
+    >>> model = models.find("Llama-3.1-8B")
+    >>> step_seconds(model, "h100", batch=[1, 64], tokens_per_sequence=5, context_tokens=1024)
+    array([0.0064..., 0.0122...])
     """
-    return step_breakdown(
+    sizes = None if graph_sizes is None else tuple(graph_sizes)
+    place = Placement(
         model,
         gpu,
-        batch=batch,
-        tokens_per_sequence=tokens_per_sequence,
-        context_tokens=context_tokens,
-        tensor_parallel=tensor_parallel,
-        weight_dtype=weight_dtype,
-        kv_dtype=kv_dtype,
-        graph_sizes=graph_sizes,
-        coefficients=coefficients,
-    ).total
+        tensor_parallel,
+        weight_dtype,
+        kv_dtype,
+        sizes,
+        coefficients,
+        expert_parallel,
+        attention_dp,
+    )
+    return place.step(batch, tokens_per_sequence, context_tokens).total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -9,12 +10,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from playwright.sync_api import BrowserContext, Locator, TimeoutError, expect
+from playwright.sync_api import BrowserContext, Download, Locator, TimeoutError, expect
 
 from pages.ui.navigation import PAGES
 from specmath.predict import Prediction, predict
@@ -28,8 +29,12 @@ QUESTIONS = {page.stem: page.question for page in PAGES}
 GAMMA = "Drafted γ, typed"
 ANSWER = "[data-testid=stAlert]"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-PATIENCE = 20.0
-"""Seconds before something that should appear is called missing; a busy machine is slow."""
+PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "120"))
+"""Seconds before what a page should come to is called missing. Every wait is for a condition and
+ends with it: this much passes only where something is wrong, however busy the machine."""
+AGAIN = 15.0
+"""Seconds before a lost press of a button is repeated."""
+expect.set_options(timeout=PATIENCE * 1e3)
 
 # A dialog that flashes and goes is noticed too.
 WATCH_DIALOGS = """
@@ -72,16 +77,16 @@ def _wait_for(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
     limit = time.monotonic() + PATIENCE
     while server.poll() is None and time.monotonic() < limit:
         try:
-            urllib.request.urlopen(address, timeout=1).close()
+            urllib.request.urlopen(address, timeout=PATIENCE).close()
             return
         except OSError:
             time.sleep(0.05)
     raise AssertionError(f"the server did not start: {log.read_text('utf-8')}")
 
 
-def until(check: Callable[[], Any]) -> Any:
+def until(check: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """Call `check` until it holds; its result. The page runs in its own time."""
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + patience
     while True:
         try:
             return check()
@@ -112,6 +117,8 @@ class Visitor:
         self.page.on("console", self._hear)
         self.page.on("request", lambda request: self._check_address(request.url))
         self.page.on("websocket", lambda socket: self._check_address(socket.url))
+        self.files: list[Download] = []
+        self.page.on("download", lambda file: self.files.append(file))
 
     def _hear(self, message: Any) -> None:
         probe = OWN_PROBES.search(message.location.get("url", "")) and "404" in message.text
@@ -143,10 +150,13 @@ class Visitor:
 
     def arrived(self, stem: str) -> None:
         """Wait for the page to stand: its charts drawn, its boxes filled."""
-        title = self.page.get_by_role("heading", name=QUESTIONS[stem], level=2, exact=True)
-        expect(title).to_be_visible(timeout=PATIENCE * 1e3)
+        until(lambda: self.is_at(stem))
         self.settle()
         until(self._is_drawn)
+
+    def is_at(self, stem: str) -> None:
+        title = self.page.get_by_role("heading", name=QUESTIONS[stem], level=2, exact=True)
+        assert title.is_visible(), QUESTIONS[stem]
 
     def _is_drawn(self) -> None:
         assert self.page.get_by_test_id("stSkeleton").count() == 0
@@ -166,7 +176,8 @@ class Visitor:
 
     def go_to(self, stem: str) -> None:
         """Click a page in the navigation."""
-        self.page.get_by_test_id("stSidebarNavLink").filter(has_text=QUESTIONS[stem]).click()
+        link = self.page.get_by_test_id("stSidebarNavLink").filter(has_text=QUESTIONS[stem])
+        self.press(link, lambda: self.is_at(stem))
         self.arrived(stem)
 
     def dialogs_seen(self) -> list[str]:
@@ -206,22 +217,45 @@ class Visitor:
         box.locator("summary").click()
         return box
 
+    def press(self, button: Locator, done: Callable[[], Any]) -> Any:
+        """Press until `done` holds. Where it does not, the press fell on a page that was just drawn
+        anew, and was lost: a person presses again."""
+        limit = time.monotonic() + PATIENCE
+        while True:
+            self.settle()
+            try:
+                button.click(timeout=AGAIN * 1e3)
+                return until(done, AGAIN)
+            except (AssertionError, LookupError, TimeoutError):
+                if time.monotonic() > limit:
+                    raise
+                with suppress(AssertionError, LookupError):
+                    return done()
+
     def download(self, button: Locator) -> tuple[str, bytes]:
         """The name and the bytes of the file behind a button, pressed again where nothing comes.
 
         Streamlit makes these files when asked, and drops what a button of an earlier run asks for:
         on a busy machine a press soon after a change is lost, and a person presses again.
         """
-        button.wait_for()
-        self.settle()
-        for patience in (0.25, 0.25, 1.0):
-            try:
-                with self.page.expect_download(timeout=patience * PATIENCE * 1e3) as coming:
-                    button.click()
-            except TimeoutError:
-                continue
-            return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
-        raise AssertionError("no file came")
+        before, presses = len(self.files), 0
+        limit = time.monotonic() + PATIENCE
+        while len(self.files) == before:
+            assert time.monotonic() < limit, "no file came"
+            self.settle()
+            button.click()
+            presses += 1
+            self._files_come(before + 1)
+        coming = self.files[before]
+        # A press that was slow and not lost: its file is not the one that the next button makes.
+        self._files_come(before + presses)
+        return coming.suggested_filename, Path(coming.path()).read_bytes()
+
+    def _files_come(self, count: int) -> None:
+        """Wait for that many files in all, or until a press must have been lost."""
+        limit = time.monotonic() + AGAIN
+        while len(self.files) < count and time.monotonic() < limit:
+            self.page.wait_for_timeout(50)
 
     # ── reading the page ─────────────────────────────────────────────────────────────────────
 
@@ -237,14 +271,17 @@ class Visitor:
         return predict(self.scenario())
 
     def table(self, head: str, *, heads: bool = False) -> dict[str, list[str]]:
-        """The text table with that heading among its columns: first cell → the other cells."""
+        """The text table with that heading among its columns: first cell → the other cells, as
+        they read: with plain blanks and hyphens."""
         table = self.page.locator("table:visible").filter(
             has=self.page.get_by_role("columnheader", name=head, exact=True)
         )
         lines = table.first.locator("tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
         )
-        return {first: rest for first, *rest in (lines if heads else lines[1:])}
+        plain = str.maketrans({"\u2011": "-", "\u00a0": " ", "\u2060": None})
+        cells = [[cell.translate(plain) for cell in line] for line in lines]
+        return {first: rest for first, *rest in (cells if heads else cells[1:])}
 
     def figures(self) -> list[dict[str, dict[str, list[float]]]]:
         """What each chart holds: trace name → its x and y, as plotly has them."""
@@ -259,7 +296,8 @@ class Visitor:
         until(check)
 
     def messages(self) -> list[str]:
-        return self.page.locator(ANSWER).all_inner_texts()
+        """As they read: what keeps links apart has no width."""
+        return [text.replace("\u2060", "") for text in self.page.locator(ANSWER).all_inner_texts()]
 
 
 @contextmanager
@@ -276,9 +314,9 @@ def arriving(context: BrowserContext, address: str) -> Iterator[Visitor]:
 
 def is_said(visitor: Visitor, scenario: Scenario) -> None:
     """The address says this scenario, sooner or later, and the page has come to rest."""
-
-    def check() -> None:
-        assert visitor.link() == to_link(scenario)
-
-    until(check)
+    until(lambda: says_now(visitor, scenario))
     visitor.settle()
+
+
+def says_now(visitor: Visitor, scenario: Scenario) -> None:
+    assert visitor.link() == to_link(scenario)

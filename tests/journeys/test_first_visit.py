@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from driver import ANSWER, GAMMA, PATIENCE, WIDE, Visitor, is_said, shows, until
+from driver import ANSWER, GAMMA, WIDE, Visitor, is_said, shows, until
 from playwright.sync_api import expect
 
+from specmath.estimate import Estimate
 from specmath.scenario import EXAMPLE
 from specmath.scenario.files import revised, to_link
 
 pytestmark = pytest.mark.browser
+
+
+def ends_of(number: Estimate, scale: float = 1.0) -> tuple[float, float]:
+    """The ends of its interval; twice the number where it has none."""
+    if number.low is None or number.high is None:
+        return number.value * scale, number.value * scale
+    return number.low * scale, number.high * scale
 
 
 def check_numbers(visitor: Visitor) -> None:
@@ -21,17 +29,18 @@ def check_numbers(visitor: Visitor) -> None:
     assert p.tpot_plain is not None
     assert p.usd_plain is not None
     expected = {
-        "Time per token": (p.tpot_plain * 1e3, p.tpot.value * 1e3),
-        "Cost per 1M tokens": (p.usd_plain, p.usd.value),
-        "Speed": (1.0, p.walltime_improvement),
-        "Arithmetic per token": (1.0, p.operations.value),
+        "Time per token": (p.tpot_plain.value * 1e3, ends_of(p.tpot, 1e3)),
+        "Cost per 1M tokens": (p.usd_plain.value, ends_of(p.usd)),
+        "Speed": (1.0, ends_of(p.speedup)),
+        "Arithmetic per token": (1.0, ends_of(p.operations)),
     }
-    for name, (plain, speculative) in expected.items():
+    for name, (plain, ends) in expected.items():
         assert shows(shown[name][0], plain), (name, shown)
-        assert shows(shown[name][1], speculative), (name, shown)
-    for name, (plain, speculative) in expected.items():
-        if name != "Speed":
-            assert shows(shown[name][2], 100 * (speculative / plain - 1)), (name, shown)
+        changes = [100 * (end / plain - 1) for end in ends]
+        for cell, values in ((shown[name][1], ends), (shown[name][2], changes)):
+            texts = cell.split(" to ")
+            both = texts if len(texts) == 2 else texts * 2  # ends that print alike are one
+            assert all(map(shows, both, values)), (name, shown)
     lines = visitor.figures()[0]
     assert lines["Speedup"]["x"] == list(range(len(p.curve.gamma)))
     assert lines["Speedup"]["y"] == p.curve.walltime_improvement.tolist()
@@ -41,14 +50,15 @@ def check_numbers(visitor: Visitor) -> None:
 def test_opens_on_the_example_in_one_screen(visitor: Visitor) -> None:
     visitor.open()
     page = visitor.page
-    visitor.says("Turn it on at γ=4: 2.22× faster.")
-    assert page.get_by_text("Example: replace these values").is_visible()
+    visitor.says("Turn it on at γ=5: 2.28× faster; γ=4 (2.22×) does as well.")
+    expect(page.get_by_text("Example: replace these values")).to_be_visible()
     assert visitor.scenario() == EXAMPLE
-    check_numbers(visitor)
+    until(lambda: check_numbers(visitor))
     shown = visitor.table("Speculative")
     # By hand: 4 tokens in a step of 40 + 4×8 = 72 ms; 2.50 dollars an hour over 25 tokens/s.
-    assert shown["Time per token"] == ["40.0\u00a0ms", "18.0\u00a0ms", "−55%"]
-    assert shown["Cost per 1M tokens"] == ["$27.8", "$12.5", "−55%"]
+    # What it costs besides is open to 0.51 plain steps: 92.4 ms, 23.1 a token.
+    assert shown["Time per token"] == ["40.0 ms", "18.0 ms to 23.1 ms", "−55% to −42%"]
+    assert shown["Cost per 1M tokens"] == ["$27.8", "$12.5 to $16.0", "−55% to −42%"]
     parts = {
         "title": page.get_by_role("heading", name="Should I turn it on?"),
         "acceptance": visitor.box("Accepted a step"),
@@ -58,35 +68,39 @@ def test_opens_on_the_example_in_one_screen(visitor: Visitor) -> None:
         "time per token": page.get_by_role("row").filter(has_text="Time per token").first,
         "cost": page.get_by_role("row").filter(has_text="Cost per 1M tokens").first,
     }
-    for name, part in parts.items():
-        box = part.bounding_box()
-        assert box, name
-        assert box["y"] >= 0, name
-        assert box["y"] + box["height"] <= WIDE["height"], name
-    chart = page.locator(".js-plotly-plot").first.bounding_box()
-    assert chart
-    # The top of the chart: its legend and where the curves begin.
-    assert chart["y"] + 100 <= WIDE["height"]
+
+    def all_on_the_screen() -> None:
+        for name, part in parts.items():
+            box = part.bounding_box()
+            assert box, name
+            assert box["y"] >= 0, name
+            assert box["y"] + box["height"] <= WIDE["height"], name
+        chart = page.locator(".js-plotly-plot").first.bounding_box()
+        assert chart
+        # The top of the chart: its legend and where the curves begin.
+        assert chart["y"] + 100 <= WIDE["height"]
+
+    until(all_on_the_screen)
 
 
-def test_half_a_token_accepted_means_lower_gamma_as_the_keyboard_does(visitor: Visitor) -> None:
+def test_half_a_token_accepted_means_measure_first_as_the_keyboard_does(visitor: Visitor) -> None:
     visitor.open()
     before = visitor.figures()[0]["Speedup"]["y"]
     visitor.type_number("Accepted a step", "0.5")
-    visitor.says("Lower γ to 1: 1.11× faster instead of 17% slower at γ=4.")
+    visitor.says("Measure first")
     is_said(visitor, revised(EXAMPLE, {"accepted_per_step": 0.5, "measured_gamma": 4}))
     until(lambda: check_numbers(visitor))
     assert visitor.figures()[0]["Speedup"]["y"] != before
-    # 1.5 tokens in 72 ms: 60/72.
-    assert visitor.table("Speculative")["Speed"] == ["1×", "0.833×", "17% slower"]
-    assert not visitor.page.get_by_text("Example: replace these values").is_visible()
+    # 1.5 tokens in 72 to 92.4 ms: 60/92.4 to 60/72.
+    assert visitor.table("Speculative")["Speed"] == ["1.00×", "0.649× to 0.833×", "−35% to −17%"]
+    expect(visitor.page.get_by_text("Example: replace these values")).not_to_be_visible()
 
     slider = visitor.page.get_by_role("slider", name="Drafted γ")
     for gamma in (3, 2, 1):
         slider.press("ArrowLeft")
         until(lambda gamma=gamma: _uses_gamma(visitor, gamma))
         until(lambda: check_numbers(visitor))
-    visitor.says("Turn it on at γ=1: 1.11× faster.")
+    visitor.says("Measure first")
     # γ moved; the γ at which acceptance was measured did not.
     assert visitor.box(GAMMA).input_value() == "1"
     assert visitor.box("at γ").input_value() == "4"
@@ -113,7 +127,7 @@ def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     visitor.choose("Verification: what you know", "Measured: v at every γ")
     box = visitor.page.get_by_role("textbox", name="v of 2, 3, 4 … tokens")
     # Nothing was measured yet: no number looks as if it were, and the line stays in use.
-    expect(box).to_have_value("", timeout=PATIENCE * 1e3)
+    expect(box).to_have_value("")
     expect(visitor.page.get_by_text("Until you give them, v stays on the line.")).to_be_visible()
     assert visitor.scenario() == EXAMPLE
     visitor.paste("v of 2, 3, 4 … tokens", "1.6, 1.9, 1.5, 1.7, 1.75")
@@ -130,7 +144,9 @@ def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     assert visitor.link() == to_link(measured)
 
 
-@pytest.mark.parametrize("gap", [0, 0.1, 0.25])
+@pytest.mark.parametrize(
+    "gap", [0, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.1, 0.25))]
+)
 def test_edits_in_quick_succession_are_all_kept(visitor: Visitor, gap: float) -> None:
     """A second edit reaches the server before the browser knows the address of the first."""
     edits = {"Accepted a step": "0.5", "Draft (ms)": "5", "Target (ms)": "50", GAMMA: "3"}
@@ -140,12 +156,13 @@ def test_edits_in_quick_succession_are_all_kept(visitor: Visitor, gap: float) ->
         visitor.page.wait_for_timeout(1000 * gap)
     changes = {"accepted_per_step": 0.5, "measured_gamma": 4, "draft_ms": 5, "target_ms": 50}
     is_said(visitor, revised(EXAMPLE, changes | {"gamma": 3}))
-    assert {label: visitor.box(label).input_value() for label in edits} == edits
+    for label, value in edits.items():
+        expect(visitor.box(label)).to_have_value(value)
 
 
 STEP_UP_AT_ONCE = """
 new MutationObserver((_, watch) => {
-    const box = document.querySelector('input[aria-label="Drafted γ, typed"]');
+    const box = document.querySelector('input[aria-label="Draft (ms)"]');
     if (!box) return;
     watch.disconnect();
     box.focus();
@@ -158,8 +175,7 @@ def test_a_step_in_the_first_moment_counts_from_the_value(visitor: Visitor) -> N
     """Streamlit draws a widget at its default before it reads the session's value into it."""
     visitor.page.add_init_script(STEP_UP_AT_ONCE)
     visitor.open()
-    is_said(visitor, revised(EXAMPLE, {"gamma": 5}))
-    until(lambda: _uses_gamma(visitor, 5))
+    is_said(visitor, revised(EXAMPLE, {"draft_ms": 8.1}))
 
 
 def test_an_emptied_box_is_unknown_and_never_zero(visitor: Visitor) -> None:
@@ -174,7 +190,7 @@ def test_an_emptied_box_is_unknown_and_never_zero(visitor: Visitor) -> None:
     # What must be given goes back to what it was.
     visitor.type_number("Draft (ms)", "")
     visitor.box("Draft (ms)").blur()
-    until(lambda: expect(visitor.box("Draft (ms)")).to_have_value("8"))
+    expect(visitor.box("Draft (ms)")).to_have_value("8")
     assert visitor.scenario().draft_ms == 8
 
 

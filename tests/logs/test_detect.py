@@ -9,8 +9,7 @@ import json
 import pytest
 
 from specmath.checks import InputError
-from specmath.logs import LogError, Reading, read
-from specmath.logs import source as source_module
+from specmath.logs import LogError, Reading, read, stream
 
 LINE = (
     "INFO 09-14 10:00:10 [metrics.py:100] SpecDecoding metrics: Mean acceptance length: 2.71, "
@@ -89,7 +88,7 @@ def test_bytes_streams_and_encodings(only, tmp_path):
 
 def test_pieces_do_not_cut_lines(only, monkeypatch):
     """Lines and JSON values that straddle the pieces are read once."""
-    monkeypatch.setattr(source_module, "PIECE", 97)
+    monkeypatch.setattr(stream, "PIECE", 97)
     response = json.dumps({"x": [1, 2], "metrics": {}}, indent=2)
     text = (NOISE + LINE + response + "\n") * 20
     reading = only(text)
@@ -114,11 +113,11 @@ def test_gzip(only, said, tmp_path):
 
 
 def test_gzip_bomb(monkeypatch):
-    monkeypatch.setattr(source_module, "BOMB_FLOOR", 1 << 20)
+    monkeypatch.setattr(stream, "BOMB_FLOOR", 1 << 20)
     bomb = gzip.compress(b"\0" * (8 << 20))
     with pytest.raises(LogError, match="refused as a gzip bomb"):
         read(bomb)
-    monkeypatch.setattr(source_module, "MOST_EXPANDED", 1000)
+    monkeypatch.setattr(stream, "MOST_EXPANDED", 1000)
     with pytest.raises(LogError, match="gzip bomb"):
         read(gzip.compress(NOISE.encode() * 100))
 
@@ -159,8 +158,8 @@ def test_bad_gamma(gamma):
 
 
 def test_long_line_is_skipped(only, said, monkeypatch):
-    monkeypatch.setattr(source_module, "LONGEST_LINE", 1 << 12)
-    monkeypatch.setattr(source_module, "PIECE", 1 << 10)
+    monkeypatch.setattr(stream, "LONGEST_LINE", 1 << 12)
+    monkeypatch.setattr(stream, "PIECE", 1 << 10)
     reading = only(LINE + "x" * 20_000 + "\n" + LINE)
     assert reading.steps == 2 * 612
     assert [window.line for window in reading.windows] == [1, 3]

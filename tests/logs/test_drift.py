@@ -5,56 +5,39 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from helpers.drifting import GAMMA, log
+from helpers.readings import make_reading
+from scipy.stats import binom, norm
 
 from specmath.checks import InputError
-from specmath.logs import Reading, Window
-from specmath.logs.blocks import comparable
-from specmath.logs.drift import _abrupt, drift
-from specmath.logs.drift_answer import drift_answer
-from specmath.logs.drift_report import RULES, alarm_sentence, alert_rule, causes, cost_of, sentence
-from specmath.logs.drift_totals import totals
-from specmath.logs.tally import make_reading
+from specmath.logs import Reading
 from specmath.predict import predict
+from specmath.review.blocks import comparable
+from specmath.review.drift import Drift, Why, _abrupt, drift
+from specmath.review.drift_causes import (
+    RULES,
+    Cause,
+    DriftCost,
+    alert_rule,
+    causes,
+    compare,
+    cost_of,
+    others_of,
+)
 from specmath.scenario import Scenario
-
-GAMMA = 3
-
-
-def log(
-    random: np.random.Generator, windows: int, phi: float, *, alpha: float = 0.75,
-    drop: float = 0.0, at: int = 0, until: int | None = None, gamma: int = GAMMA,
-    moves: float = 0.03, steps: int | None = None,
-) -> Reading:  # fmt: skip
-    """A server whose traffic wanders: α of a window is AR(1) around `alpha`; lines are windows.
-
-    It falls by `drop` in windows at … until−1. `steps` a window; None: 300 to 900, uneven.
-    """
-    wander, state = np.empty(windows), random.standard_normal()
-    for t in range(windows):
-        wander[t] = state
-        state = phi * state + np.sqrt(1 - phi**2) * random.standard_normal()
-    rates = alpha + moves * wander
-    rates[at:until] -= drop
-    counts = [random.integers(300, 900, windows) if steps is None else np.full(windows, steps)]
-    for _ in range(gamma):
-        counts.append(random.binomial(counts[-1], np.clip(rates, 0, 1)))
-    rows = [
-        Window(
-            t + 1, f"10:{t:04}", int(n), gamma * int(n), int(sum(c)), 1 + float(sum(c) / n),
-            tuple(float(i / n) for i in c), float(n),
-        )
-        for t, (n, *c) in enumerate(zip(*counts, strict=True))
-    ]  # fmt: skip
-    totals_ = [int(c.sum()) for c in counts]
-    return make_reading(
-        "vllm", "made", steps=totals_[0], drafted=gamma * totals_[0], accepted=sum(totals_[1:]),
-        survival=[c / totals_[0] for c in totals_[1:]], windows=rows,
-    )  # fmt: skip
-
+from specmath.tables.logs import drift_table
+from specmath.words.drift import (
+    alarm_sentence,
+    cause_line,
+    drift_said,
+    drift_sentence,
+    scrape_command,
+    why_words,
+)
 
 # ── where and how ────────────────────────────────────────────────────────────────────────────
 
@@ -97,10 +80,6 @@ def test_a_fall_that_has_ended_is_told_by_its_own_mean() -> None:
     assert (found.since_line, found.until_line) == (11, 16)
     assert found.after == pytest.approx(tokens(0.6), rel=0.03)
     assert found.later == pytest.approx(tokens(0.85), rel=0.02)
-    said = sentence(found, None)
-    assert said.startswith("Acceptance fell for a while: 2.7")
-    assert "from line 11 to line 16" in said
-    assert said.endswith("It has ended: 3.19 since.")
 
 
 def test_a_fall_that_lasts_runs_to_the_end() -> None:
@@ -126,7 +105,6 @@ def test_the_first_alarm_is_the_first() -> None:
     assert 11 <= found.detected_line <= 16
     cut = drift(before, replace(after, windows=after.windows[: found.detected_line]))
     assert (cut.fallen, cut.detected_line) == (True, found.detected_line)
-    assert alarm_sentence(found).endswith(": acceptance had fallen before that, too.")
 
 
 def test_a_step_before_the_log_is_abrupt_and_a_slope_is_not() -> None:
@@ -152,39 +130,40 @@ def total(alpha: float, steps: int, gamma: int = GAMMA) -> Reading:
     survival = [alpha**i for i in range(1, gamma + 1)]
     return make_reading(
         "vllm", "v1 Prometheus, since start", steps=steps, drafted=gamma * steps,
-        accepted=round(steps * sum(survival)), survival=survival, gamma=gamma,
+        accepted=round(steps * sum(survival)), survival=survival, gamma=gamma, since_start=True,
     )  # fmt: skip
 
 
 def test_z_of_two_totals_by_hand() -> None:
     """γ=1: L is Bernoulli, so Var = α(1−α) and z is the two-sample z of shares."""
-    pair = totals(total(0.7, 1000, 1), total(0.6, 400, 1))
-    assert pair is not None
-    assert pair.z == pytest.approx(0.1 / np.sqrt(0.7 * 0.3 / 1000 + 0.6 * 0.4 / 400))
-    assert totals(total(0.7, 1000, 1), total(0.6, 50, 1)) is None
+    pair = total(0.7, 1000, 1), total(0.6, 400, 1)
+    z = 0.1 / np.sqrt(0.7 * 0.3 / 1000 + 0.6 * 0.4 / 400)
+    assumed = drift(*pair, design_effect=4.0)
+    assert assumed.p_value == pytest.approx(norm.sf(z / 2))
+    found = drift(*pair)
+    assert (found.fallen, found.why) == (None, "fall without windows")
+    assert found.tipping == pytest.approx((z / norm.isf(0.01)) ** 2)
+    few = drift(total(0.7, 1000, 1), total(0.6, 50, 1))
+    assert (few.fallen, few.why, few.tipping) == (None, "no windows", None)
 
 
 def test_totals_alone_never_say_that_it_fell() -> None:
     """A fall beyond chance for independent steps: only up to which design effect it would be."""
-    found = drift(total(0.75, 100_000), total(0.72, 100_000))
-    assert found.fallen is None
+    pair = total(0.75, 100_000), total(0.72, 100_000)
+    found = drift(*pair)
+    assert (found.fallen, found.p_value) == (None, None)
     assert found.tipping is not None
-    assert "metrics scraped at least 7 times" in found.why
     for factor, fallen in ((0.99, True), (1.01, False)):
-        assumed = drift(
-            total(0.75, 100_000), total(0.72, 100_000), design_effect=factor * found.tipping
-        )
+        assumed = drift(*pair, design_effect=factor * found.tipping)
         assert assumed.fallen is fallen
-        assert "which is assumed" in sentence(assumed, None)
-    assert "(p" not in sentence(found, None)
+        assert assumed.design_effect == factor * found.tipping
 
 
 def test_totals_may_say_that_it_did_not_fall() -> None:
     """Below the limit with independent steps is below it with any design effect of 1 or more."""
     for after in (0.749, 0.80):
         found = drift(total(0.75, 5000), total(after, 5000))
-        assert found.fallen is False
-        assert "even if all steps were independent" in sentence(found, None)
+        assert (found.fallen, found.independent) == (False, True)
     with pytest.raises(InputError, match="design_effect"):
         drift(total(0.75, 5000), total(0.7, 5000), design_effect=0.5)
 
@@ -219,18 +198,21 @@ def test_an_assumed_effect_that_is_right_keeps_the_rate() -> None:
 def test_too_short_is_said_not_guessed() -> None:
     random = np.random.default_rng(1)
     found = drift(log(random, 5, 0.0), log(random, 50, 0.0))
-    assert found.fallen is None
-    assert "baseline is too short" in found.why
+    assert (found.fallen, found.why, found.baseline_windows) == (None, "short baseline", 5)
+    assert (found.needed_windows or 0) > 5
+    long, short = log(random, 300, 0.8, steps=600), log(random, 1, 0.0, steps=600)
+    found = drift(long, short)
+    assert (found.fallen, found.why, found.current_windows) == (None, "short current", 1)
     one = make_reading("vllm", "made", steps=100, drafted=300, accepted=150)
     assert drift(one, one).fallen is None
 
 
 def test_a_quiet_log_is_told_that_steps_are_missing() -> None:
     random = np.random.default_rng(1)
-    found = drift(log(random, 60, 0.0, steps=6000), log(random, 20, 0.0, steps=60, drop=0.1))
-    assert found.fallen is None
-    assert "quieter than the baseline (60.0 against 6,000 steps a window)" in found.why
-    assert "about 100 windows are needed, it has 20" in found.why
+    found = drift(log(random, 60, 0.0, steps=600), log(random, 12, 0.0, steps=1))
+    assert (found.fallen, found.why, found.quieter) == (None, "quiet current", 600)
+    # Ten steps with a rejection: of 1 − .75³ = .58 of them, or of (4 − 2.73)/3 = .42 at the least.
+    assert found.needed_windows == pytest.approx(10 / 0.42, abs=1)
 
 
 def test_rare_rejections_are_said() -> None:
@@ -238,18 +220,20 @@ def test_rare_rejections_are_said() -> None:
     random = np.random.default_rng(1)
     pair = (log(random, 100, 0.0, alpha=0.9999, moves=0.0, steps=600) for _ in range(2))
     found = drift(*pair)
-    assert found.fallen is None
-    assert "rejected drafts are rare in it" in found.why
+    assert (found.fallen, found.why, found.scarce) == (None, "scarce baseline", "rejected")
+    assert found.block_windows == pytest.approx(50, rel=0.5)
     steady = log(random, 20, 0.0, alpha=1.0, moves=0.0)
-    assert "does not vary at all" in drift(steady, steady).why
+    assert drift(steady, steady).why == "flat baseline"
 
 
 def test_logs_that_could_not_show_any_fall_cannot_tell() -> None:
-    """12 windows wandering by ±0.2: even no acceptance at all would be within their chance."""
+    """20 windows wandering by ±0.2: even no acceptance at all would be within their chance."""
     random = np.random.default_rng(2)
-    pairs = [[log(random, 12, 0.0, alpha=0.5, moves=0.2) for _ in range(2)] for _ in range(20)]
+    pairs = [[log(random, 20, 0.0, alpha=0.5, moves=0.2) for _ in range(2)] for _ in range(20)]
     found = [drift(*pair) for pair in pairs]
-    assert any("even if no draft were accepted" in one.why for one in found)
+    blind = [one for one in found if one.why == "blind"]
+    assert blind
+    assert all((one.smallest or 0.0) >= one.before - 1.0 for one in blind)
     assert not any(one.fallen for one in found)
 
 
@@ -257,8 +241,8 @@ def test_another_gamma_is_compared_at_the_shorter_one() -> None:
     random = np.random.default_rng(1)
     pair = comparable(log(random, 60, 0.0, gamma=5), log(random, 60, 0.0, gamma=3))
     assert pair is not None
-    assert pair[0].measure == "tokens per step up to γ=3"
-    assert pair[0].mean == pytest.approx(pair[1].mean, rel=0.03)
+    assert (pair[0].measure, pair[0].cut, pair[0].gamma) == ("tokens_per_step", True, 3)
+    assert pair[0].mean() == pytest.approx(pair[1].mean(), rel=0.03)
     bare = make_reading("vllm", "made", steps=100, drafted=500, accepted=150, gamma=5)
     with pytest.raises(InputError, match="γ=5"):
         drift(bare, make_reading("vllm", "made", steps=100, drafted=300, accepted=150, gamma=3))
@@ -270,7 +254,7 @@ def test_a_rate_outside_its_bounds_is_refused() -> None:
         drift(log(random, 20, 0.0), log(random, 20, 0.0), 0.0)
 
 
-# ── cost, causes, rule ───────────────────────────────────────────────────────────────────────
+# ── cost and causes ──────────────────────────────────────────────────────────────────────────
 
 
 def test_cost_by_hand() -> None:
@@ -286,9 +270,6 @@ def test_cost_by_hand() -> None:
     assert cost.time_change == pytest.approx(0.25)
     assert (cost.seconds_before, cost.seconds_after) == pytest.approx((0.020, 0.025))
     assert (cost.usd_before, cost.usd_after) == pytest.approx((20.0, 25.0))
-    said = sentence(found, cost)
-    assert "3.00 → 2.40 tokens per step (−20%)" in said
-    assert "20.0 ms → 25.0 ms, $20.0 → $25.0 per million tokens" in said
 
 
 @pytest.mark.parametrize(("gammas", "alphas"), [((5, 3), (0.75, 0.65)), ((3, 5), (0.75, 0.65))])
@@ -301,8 +282,8 @@ def test_another_gamma_is_priced_at_its_own(
         log(random, 80, 0.0, gamma=g, alpha=a, moves=0.01)
         for g, a in zip(gammas, alphas, strict=True)
     ]
-    answer = drift_answer(pair[:1], pair[1:], Scenario(alpha=0.8, gamma=4, c=0.1, target_ms=40))
-    assert answer.found.measure == "tokens per step up to γ=3"
+    answer = compare(pair[:1], pair[1:], Scenario(alpha=0.8, gamma=4, c=0.1, target_ms=40))
+    assert (answer.found.measure, answer.found.cut_gamma) == ("tokens_per_step", 3)
     assert answer.cost is not None
     closed = [
         0.040 * (1 + 0.1 * g) / tokens(a, g) for g, a in zip(gammas, alphas, strict=True)
@@ -311,18 +292,156 @@ def test_another_gamma_is_priced_at_its_own(
     assert (answer.cost.seconds_before, answer.cost.seconds_after) == pytest.approx(
         closed, rel=0.02
     )
-    assert f"each at its own draft length (γ={gammas[0]}, then {gammas[1]})" in answer.sentence
+    assert (answer.cost.gamma_before, answer.cost.gamma_after) == gammas
+    assert answer.causes[0] == Cause("gamma", "changed", *gammas)
 
 
 def test_causes_that_the_logs_speak_for_come_first() -> None:
+    """From 0.75 to 0.3 at once and everywhere; every other suspect stays on the list."""
     random = np.random.default_rng(4)
     before, after = log(random, 60, 0.0), log(random, 60, 0.0, alpha=0.3)
-    found = drift(before, after)
-    first = causes(found, before, after)[0]
-    assert first.seen
-    assert {c.what for c in causes(found, before, after)} >= {
-        "The traffic moved", "Tokenizer or chat template changed on one side",
-    }  # fmt: skip
+    found = causes(drift(before, after), before, after)
+    assert [(c.suspect, c.sign) for c in found] == [
+        ("target", "every position"), ("draft", "every position"), ("template", "first position"),
+        ("traffic", None), ("engine", None),
+    ]  # fmt: skip
+    assert (found[2].before, found[2].after) == pytest.approx((0.75, 0.3), rel=0.05)
+    then = replace(before, coverage=0.9, facts=(("model", "a"),))
+    now = replace(after, coverage=0.5, format="other", facts=(("model", "b"),))
+    signs = {c.suspect: (c.sign, c.before, c.after) for c in causes(drift(then, now), then, now)}
+    assert signs["model"] == ("changed", "a", "b")
+    assert signs["traffic"] == ("fewer drafts", 0.9, 0.5)
+    assert signs["engine"] == ("format", "made", "other")
+    slow = replace(drift(before, after), abrupt=False)
+    assert causes(slow, before, after)[0] == Cause("traffic", "gradual")
+
+
+def test_another_model_version_or_start_is_told_whatever_was_found() -> None:
+    base = Scenario(alpha=0.8, gamma=3, c=0.1)
+    then, now = total(0.7, 4000), total(0.7, 9000)
+    pair = (
+        replace(then, facts=(("model", "a"), ("version", "0.11"))),
+        replace(now, facts=(("model", "b"), ("version", "0.12"), ("restarts", 1.0))),
+    )
+    found = compare(pair[:1], pair[1:], base)
+    assert found.found.fallen is False
+    assert [(o.what, o.before, o.after) for o in found.others] == [
+        ("model", "a", "b"), ("engine version", "0.11", "0.12"), ("restarts", 0.0, 1.0)
+    ]  # fmt: skip
+    assert not found.overlap  # a new start counts from zero
+    notes = " ".join(drift_said(found).because)
+    assert "Another model is served, a, then b" in notes
+    assert "Another version of the engine, 0.11, then 0.12" in notes
+    assert "The server was restarted:" in notes
+    assert others_of(now, then)[0].what == "restarts"  # totals since start that fell
+    assert others_of(then, now) == ()
+    upgraded = causes(replace(FELL, abrupt=True), *pair)
+    assert Cause("engine", "changed", "0.11", "0.12") in upgraded
+
+
+def test_totals_of_one_start_overlap() -> None:
+    base = Scenario(alpha=0.8, gamma=3, c=0.1)
+    grown, less = total(0.7, 9000), total(0.7, 4000)
+    assert compare([less], [grown], base).overlap
+    assert not compare([grown], [less], base).overlap
+    between = replace(grown, format="v1 Prometheus, change between scrapes", since_start=False)
+    assert not compare([less], [between], base).overlap
+
+
+# ── in words ─────────────────────────────────────────────────────────────────────────────────
+
+FELL = Drift(
+    True, "tokens_per_step", 3.0, 2.4, p_value=0.002, since_line=11, since="10:11",
+    detected_line=9, detected=None, smallest=0.1, baseline_blocks=20, current_blocks=10,
+    block_windows=3, baseline_windows=60,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "cost", "says"),
+    [
+        (FELL, None, "Acceptance has fallen: 3.00 → 2.40 tokens per step (−20%) since 10:11, "
+         "p = 0.002."),
+        (FELL, DriftCost(0.25, 3, 3, 0.020, 0.025, 20.0, 25.0),
+         "Acceptance has fallen: 3.00 → 2.40 tokens per step (−20%) since 10:11, p = 0.002. Each "
+         "token takes +25% time, 20.0 ms → 25.0 ms, $20.0 → $25.0 per million tokens."),
+        (replace(FELL, until_line=16, later=3.1, cut_gamma=3, p_value=1e-5),
+         DriftCost(0.25, 5, 3),
+         "Acceptance fell for a while: 3.00 → 2.40 tokens per step up to γ=3 (−20%) from 10:11 to "
+         "line 16, p < 0.0001. It has ended: 3.10 since. Meanwhile each token took +25% time, each "
+         "at its own draft length (γ=5, then 3)."),
+        (replace(FELL, design_effect=2.0), None,
+         "Acceptance has fallen: 3.00 → 2.40 tokens per step (−20%) from one total to the other, "
+         "p = 0.002 with a design effect of 2.00, which is assumed."),
+        (replace(FELL, fallen=False, measure="accepted_share", before=0.8, after=0.79), None,
+         "No fall beyond chance: 0.800 → 0.790 accepted ÷ drafted, p = 0.002. A lasting fall of "
+         "0.100 would have been seen about half the time."),
+    ],
+    ids=["fallen", "cost", "ended", "assumed", "steady"],
+)  # fmt: skip
+def test_sentences(found: Drift, cost: DriftCost | None, says: str) -> None:
+    assert drift_sentence(found, cost) == says
+
+
+@pytest.mark.parametrize(
+    ("why", "more", "says"),
+    [
+        ("short baseline", {"correlation_windows": 4.2, "needed_windows": 78},
+         "neighbours are alike over 4.2 windows); about 78 windows are needed"),
+        ("quiet current", {"quieter": 100.0, "needed_windows": 80, "current_windows": 20},
+         "100 times quieter than the baseline's, and rejections or acceptances are too rare in "
+         "them; about 80 windows are needed, it has 20"),
+        ("fall without windows", {"tipping": 3.0},
+         "independent steps) is below 3.0, and totals do not show it"),
+    ],
+)  # fmt: skip
+def test_why_it_cannot_be_told(why: Why, more: dict[str, Any], says: str) -> None:
+    found = replace(FELL, fallen=None, why=why, **more)
+    assert says in why_words(found)
+    assert drift_sentence(found).startswith("Cannot tell whether acceptance has fallen (3.00 → 2.4")
+
+
+@pytest.mark.parametrize("why", get_args(Why))
+def test_every_reason_has_its_words(why: Why) -> None:
+    found = replace(FELL, why=why, scarce="rejected", quieter=2.0, tipping=2.0, needed_windows=9)
+    assert why_words(found)
+    assert not set("{}%") & set(why_words(found))
+    assert "None" not in why_words(found)
+
+
+def test_what_is_said_of_two_logs() -> None:
+    less, grown = total(0.7, 4000), replace(total(0.7, 9000), engine="sglang")
+    pair = compare([less], [grown], Scenario(alpha=0.8, gamma=3, c=0.1, target_ms=40))
+    notes = " ".join(drift_said(pair).because)
+    assert "Another engine: vllm, then sglang." in notes
+    assert "if the server was not restarted between them" in notes
+    assert not scrape_command(pair)
+    fallen = replace(pair, found=FELL, cost=DriftCost(0.25, 3, 3, 0.020, 0.025))
+    said = drift_said(fallen)
+    assert said.state == "bad"
+    assert said.because[0] == alarm_sentence(FELL)
+    assert alarm_sentence(FELL).endswith(
+        "raised at line 9: acceptance had fallen before that, too."
+    )
+    assert said.because[1].startswith(
+        "20 baseline blocks of 3 windows, 10 current ones; false alarms: at most 0.01 a call"
+    )
+    assert "curl" in scrape_command(replace(pair, found=replace(FELL, why="no windows")))
+    assert cause_line(Cause("template", "first position", 0.75, 0.3)) == (
+        "Tokenizer or chat template changed on one side (a collapse at the first position, "
+        "75% → 30%): tokenise one prompt with both and compare the ids"
+    )
+    assert cause_line(Cause("gamma", "changed", 5, 3)).startswith(
+        "The draft length was changed (γ 5 → 3):"
+    )
+    table = drift_table(fallen)
+    assert table.column("what").values == ("Tokens per step", "Time per token, ms")
+    assert table.column("after").label == "Since the fall"
+    assert table.column("before").values == pytest.approx((3.0, 20.0))
+    assert table.column("change_percent").values == pytest.approx((-20.0, 25.0))
+
+
+# ── the rule ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("engine", list(RULES))

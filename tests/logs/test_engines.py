@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from specmath.logs import LogError, engines, read
-from specmath.logs.engine import Engine, Parser
-from specmath.logs.marks import Marks
+from specmath.logs.detect import Marks
+from specmath.logs.engines.base import Parser
 
 
 def test_tensorrt_iterations(sample, only):
@@ -122,6 +121,9 @@ def test_mlx_vlm_rounds(only):
     reading = only(json.dumps({"timings": timings | {"draft_n_accepted": 120}}))
     assert (reading.engine, reading.steps, reading.gamma) == ("mlx-vlm", 60, 3)
     assert reading.tokens_per_step == pytest.approx(3.0)
+    assert reading.shape == "chain"
+    block = timings | {"draft_kind": "dflash", "draft_n_accepted": 120}
+    assert only(json.dumps({"timings": block})).shape == "parallel"
 
 
 OLLAMA = (
@@ -156,9 +158,16 @@ def test_guidellm_is_recognised_and_refused(sample):
         read(sample("guidellm_table.txt"))
 
 
-def test_every_engine_file_is_registered():
-    files = {path.stem for path in Path(engines.__file__).parent.glob("*.py")} - {"__init__"}
-    assert len(engines.ENGINES) == len(files)
+def test_every_parser_with_marks_is_registered():
+    """Base classes have none; a file that is dropped in needs no other line anywhere."""
+    parsers, below = set(), [Parser]
+    while below:
+        kind = below.pop()
+        parsers.add(kind)
+        below += kind.__subclasses__()
+    ours = {p for p in parsers if p.marks and p.__module__.startswith(engines.__name__)}
+    assert set(engines.ENGINES) == ours
+    assert len(engines.ENGINES) == len(ours) == 16
     assert {"vllm", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "lm-studio"} <= {
         engine.name for engine in engines.ENGINES
     }
@@ -166,5 +175,9 @@ def test_every_engine_file_is_registered():
 
 def test_a_mark_without_a_stem_is_found():
     """A new engine is one file: its marks need not be known beforehand."""
-    marks = Marks([Engine("new", (b"quux rate",), Parser)])
-    assert [bits for _, _, bits in marks.lines(b"\nnothing\nquux rate 0.5\n")] == [2]
+
+    class New(Parser):
+        marks = (b"quux rate",)
+
+    marks = Marks([New])
+    assert [bits for *_, bits in marks.lines(b"\nnothing\nquux rate 0.5\n")] == [2]

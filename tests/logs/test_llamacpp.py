@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from specmath.logs import LogError, read
+from specmath.theorems import alpha_from_accepted_share
 
 
 def by_format(path):
@@ -19,7 +20,9 @@ def test_old_log_has_no_steps(sample, only, said):
     # 361 tokens, the first from the prompt: 361 - 206 - 1 passes.
     assert reading.tokens_per_pass == pytest.approx(360 / 154)
     assert reading.alpha is None
-    assert said(reading, "α is at least the accepted share 0.554")
+    # 154 drafts at most, so at most 154 of the 166 lost tokens were a rejection.
+    assert reading.alpha_interval[0] == pytest.approx(206 / (206 + 154))
+    assert said(reading, "drafts stop early")
 
 
 @pytest.mark.parametrize("era", ["2026-06", "2026-08"])
@@ -52,6 +55,24 @@ def test_statistics_and_drafting_time(sample, said):
     assert (total.steps, total.drafted, total.accepted) == (480, 1488, 824)
     # Ten requests' totals against one request line: the share of a step is not told.
     assert total.draft_share is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "lookup"),
+    [
+        ("draft-eagle3", "chain", False),
+        ("ngram-mod", "stops", True),
+        ("draft-dflash", "parallel", False),
+    ],
+)
+def test_the_kind_of_draft_is_told_by_the_type_of_the_statistics(kind, shape, lookup, only):
+    """Drafts of 4 always: only a lookup, by its name, may stop early."""
+    reading = only(
+        f"statistics {kind}: #calls(b,g,a) = 1 9 9, #gen drafts = 9, #acc drafts = 9, "
+        "#gen tokens = 36, #acc tokens = 20, dur(b,g,a) = 1.0, 1.0, 1.0 ms"
+    )
+    assert (reading.shape, reading.lookup, reading.since_start) == (shape, lookup, True)
+    assert reading.to_dict()["tree"] is False
 
 
 def test_oldest_statistics_and_restart(only, said):
@@ -88,8 +109,8 @@ def test_stream_chunks_of_one_request_count_once(only):
     )
     reading = only(
         chunk.format(id="one", n=10, d=8, a=4)
-        + chunk.format(id="one", n=30, d=24, a=12)
         + chunk.format(id="two", n=20, d=10, a=5)
+        + chunk.format(id="one", n=30, d=24, a=12)
     )
     assert (reading.drafted, reading.accepted, reading.generated) == (34, 17, 50)
 
@@ -105,7 +126,10 @@ def test_llama_speculative_summary(sample, only, said):
     reading = only(sample("llama_speculative_stdout.txt"))
     assert (reading.gamma, reading.drafted, reading.accepted) == (4, 372, 206)
     assert reading.tokens_per_pass == pytest.approx(361 / 155)
-    assert said(reading, "α takes every draft as 4 tokens long")
+    # 155 passes could have held 2.4 tokens a draft, or 93 drafts all four.
+    assert reading.alpha is None
+    assert reading.alpha_interval[0] == pytest.approx(206 / (206 + 155))
+    assert reading.alpha_interval[1] == pytest.approx(alpha_from_accepted_share(206 / 372, 4))
 
 
 @pytest.mark.parametrize("kind", ["draftself", "ngsimple"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specmath.logs.errors import LogError
+from specmath.checks import InputError
 from specmath.logs.paste import read_rates
 
 VLLM = (
@@ -59,7 +59,7 @@ def test_reads(text: str, rates: tuple[float, ...]) -> None:
     ],
 )
 def test_refuses(text: str, says: str) -> None:
-    with pytest.raises(LogError, match=says):
+    with pytest.raises(InputError, match=says):
         read_rates(text)
 
 
@@ -77,17 +77,17 @@ def test_whole_logs_are_pooled(sample) -> None:
 
 def test_several_servers_are_refused(sample) -> None:
     text = VLLM + "\n" + sample("llamacpp_server_log_2026-06.txt").read_text()
-    with pytest.raises(LogError, match="different sets of rates"):
+    with pytest.raises(InputError, match="different sets of rates"):
         read_rates(text)
 
 
 def test_a_log_without_positions_is_named(sample) -> None:
-    with pytest.raises(LogError, match=r"got vllm v0 log .*, without them"):
+    with pytest.raises(InputError, match=r"got vllm v0 log .*, without them"):
         read_rates(sample("vllm_v0_log.txt").read_text())
 
 
 def test_long_garbage_fails_at_once() -> None:
     """Patterns with two ways to match a gap or a number would take for ever here."""
     for text in ("0.9  " * 1500 + "x", "123456 " * 1200 + "x", "9" * 9000 + "x", " " * 9000 + "x"):
-        with pytest.raises(LogError):
+        with pytest.raises(InputError):
             read_rates(text)

@@ -20,6 +20,12 @@ def page(n, e="0", m="demo", t="1.7e9"):
     return PAGE.format(n=n, d=3 * n, a=1.5 * n, e=e, m=m, t=t)
 
 
+def test_one_dump_holds_totals_since_the_start_and_two_their_change(sample, only):
+    first, last = sample("vllm_v1_prometheus_t0.txt"), sample("vllm_v1_prometheus_t1.txt")
+    assert only(last).since_start
+    assert not only(first, last).since_start
+
+
 def test_created_is_not_a_count(only):
     assert only(page(1000)).steps == 1000
 

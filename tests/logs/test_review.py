@@ -6,13 +6,16 @@ import json
 import math
 
 import pytest
+from helpers.readings import make_reading
 from scipy.stats import t as student
 
 from specmath.checks import InputError
-from specmath.logs import Reading, read
-from specmath.logs.review import review
-from specmath.logs.tally import make_reading
-from specmath.scenario import Scenario
+from specmath.logs import Reading, read, read_run
+from specmath.review.before_after import cost_unknown, ends_of, review
+from specmath.review.comparable import Difference
+from specmath.scenario import EXAMPLE, Scenario
+from specmath.tables.logs import review_table
+from specmath.words.review import review_said, review_warnings
 
 COSTS = Scenario(acceptance_form="range", gamma=0, c=0.1, sigma=0.0)
 SURVIVAL = (0.8, 0.6, 0.4)
@@ -41,16 +44,27 @@ def test_keep_what_is_faster_as_predicted() -> None:
     assert found.observed.value == pytest.approx(25 / 12)
     assert found.difference is not None
     assert found.difference.value == pytest.approx((25 / 12) / (2.8 / 1.3) - 1)
-    assert found.because == ("Prediction and observation agree within what is known of both",)
-    assert found.warnings == ()
+    assert found.agrees is True
+    assert (found.loads, found.differences) == ((), ())
+    said = review_said(found)
+    assert (said.state, said.headline) == ("good", "Keep it: 2.08× faster.")
+    assert said.because == ("Prediction and observation agree within what is known of both",)
+    assert review_warnings(found) == ()
+    table = review_table(found)
+    assert table is not None
+    assert table.column("value").values == pytest.approx(
+        (2.8 / 1.3, 25 / 12, 100 * found.difference.value)
+    )
 
 
 def test_roll_back_what_is_slower() -> None:
     """25 → 40 ms: a pass of 2.8 × 1.6 = 4.48 plain steps; at γ=1, 1.8/(1.1+3.18) is worse yet."""
     found = review([plain(25.0)], [speculative(40.0)], COSTS)
     assert found.decision == "roll back"
-    assert "Roll back to plain decoding: this is 38% slower" in found.headline
-    assert "not as taken" in found.because[0]
+    assert found.agrees is False
+    assert found.observed is not None
+    assert found.observed.value == pytest.approx(25 / 40)
+    assert review_said(found).headline == "Roll back to plain decoding: this is 38% slower."
 
 
 def test_change_gamma_when_later_positions_do_not_pay() -> None:
@@ -60,14 +74,20 @@ def test_change_gamma_when_later_positions_do_not_pay() -> None:
     after = speculative(25.0 / observed / 1.05, (0.8, 0.1, 0.05))
     found = review([plain(25.0)], [after], costs)
     assert (found.decision, found.gamma) == ("change", 1)
-    assert found.headline.startswith("Change γ to 1")
+    # The pass was cheaper than 1.9, so what it adds to a plain step shrinks in proportion.
+    seen = 1.05 * observed
+    share = (1.95 / seen - 1) / 0.9
+    assert found.gain == pytest.approx(1.8 / (1 + 0.3 * share) / seen)
+    assert review_said(found).headline.startswith("Change γ to 1")
 
 
 def test_small_differences_need_a_longer_run() -> None:
     found = review([plain(25.0)], [speculative(24.5)], COSTS)
-    assert found.decision == "run longer"
+    assert found.decision == "cannot tell"
     assert found.observed is not None
     assert found.observed.low is None
+    # Without a spread a difference within 5% counts as none.
+    assert ends_of(found.observed) == pytest.approx((25 / 24.5 * 0.95, 25 / 24.5 * 1.05))
 
 
 def test_interval_over_requests() -> None:
@@ -79,7 +99,7 @@ def test_interval_over_requests() -> None:
     assert found.observed is not None
     half = 1.96 * math.hypot(0.2 / 25, 0.1 / 12)
     assert found.observed.high == pytest.approx(25 / 12 * math.exp(half))
-    assert "between two runs is not in it" in found.observed.basis
+    assert found.observed.low == pytest.approx(25 / 12 * math.exp(-half))
 
 
 def test_interval_over_runs_is_welch() -> None:
@@ -95,7 +115,7 @@ def test_interval_over_runs_is_welch() -> None:
     half = student.ppf(0.975, free) * math.sqrt(sum(parts))
     assert found.observed is not None
     assert found.observed.low == pytest.approx(math.exp(means[0] - means[1] - half))
-    assert "3 and 2 runs" in found.observed.basis
+    assert found.observed.high == pytest.approx(math.exp(means[0] - means[1] + half))
 
 
 def test_from_one_gamma_to_another_uses_the_rates_of_before() -> None:
@@ -106,8 +126,9 @@ def test_from_one_gamma_to_another_uses_the_rates_of_before() -> None:
     assert found.predicted.value == pytest.approx(predicted)
     assert found.difference is not None
     assert found.difference.value == pytest.approx(0, abs=1e-9)
-    # One token longer pays by γ=1's own rates, extended: the nearer remedy is named first.
-    assert found.decision in ("change", "roll back")
+    # By γ=1's own rates, extended, 2.952/1.3 at γ=3 mends it: named before rolling back.
+    assert (found.decision, found.gamma) == ("change", 3)
+    assert found.gain == pytest.approx(2.952 / 1.3 / (1.8 / 1.1))
 
 
 def test_a_plan_is_held_against_what_came() -> None:
@@ -116,19 +137,22 @@ def test_a_plan_is_held_against_what_came() -> None:
     found = review([plain(25.0)], [speculative(12.0)], plan, planned=True)
     assert found.predicted is not None
     assert found.predicted.value == pytest.approx((1 - 0.9**4) / 0.1 / 1.3)
-    assert found.predicted.basis == "as planned"
+    assert found.planned
     other = Scenario(alpha=0.9, gamma=4, c=0.1)
-    warned = review([plain(25.0)], [speculative(12.0)], other, planned=True).warnings
-    assert any("Planned at γ=4" in text for text in warned)
+    warned = review_warnings(review([plain(25.0)], [speculative(12.0)], other, planned=True))
+    assert "Planned at γ=4, but AFTER ran γ=3" in warned
 
 
-def test_dumps_without_latency_are_judged_by_tokens() -> None:
-    """Another draft at the same γ: the cost cancels, 2.8/2.2."""
+def test_acceptance_without_latency_is_modelled_never_observed() -> None:
+    """Another draft at the same γ: the cost cancels, 2.8/2.2 is what it should give."""
     found = review([speculative(None, (0.7, 0.3, 0.2))], [speculative(None)], COSTS)
-    assert found.measure == "tokens per step"
-    assert found.observed is not None
-    assert found.observed.value == pytest.approx(2.8 / 2.2)
-    assert found.decision == "keep"
+    assert (found.decision, found.measure, found.observed) == ("cannot tell", None, None)
+    assert found.modelled is not None
+    assert found.modelled.value == pytest.approx(2.8 / 2.2)
+    because = " ".join(review_said(found).because)
+    assert "acceptance rose: 2.20 tokens a step, then 2.80" in because
+    assert "logs drift" in because
+    assert "Modelled, not seen: 1.27×" in because
 
 
 def test_throughput_where_there_is_no_latency() -> None:
@@ -138,7 +162,8 @@ def test_throughput_where_there_is_no_latency() -> None:
     assert found.measure == "throughput"
     assert found.observed is not None
     assert found.observed.value == pytest.approx(1.8)
-    assert any("Another engine" in text for text in found.warnings)
+    assert Difference("engine", "sglang", "vllm", bars=True) in found.differences
+    assert found.decision == "not comparable"
 
 
 def test_nothing_to_compare_is_an_error() -> None:
@@ -147,30 +172,80 @@ def test_nothing_to_compare_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "before", "after", "says"),
+    ("key", "before", "after", "what"),
     [
-        ("max_concurrency", 8.0, 64.0, "Another concurrency: 8.00, then 64.0"),
-        ("model_id", "a", "b", "Another model: a, then b"),
-        ("seed", 1.0, 2.0, "Another seed"),
-        ("dataset_name", "sharegpt", "random", "Another traffic"),
-        ("request_rate", 1.0, 4.0, "Another request rate"),
+        ("max_concurrency", 8.0, 64.0, "concurrency"),
+        ("model_id", "a", "b", "model"),
+        ("seed", 1.0, 2.0, "seed"),
+        ("dataset_name", "sharegpt", "random", "traffic"),
+        ("request_rate", 1.0, 4.0, "request rate"),
     ],
 )
-def test_unlike_runs_are_warned_of(key, before, after, says) -> None:
+def test_unlike_runs_are_warned_of(key, before, after, what) -> None:
     found = review([plain(25.0, **{key: before})], [speculative(12.0, **{key: after})], COSTS)
-    assert any(says in text for text in found.warnings)
+    bars = what != "seed"
+    assert found.differences == (Difference(what, before, after, bars=bars),)
+    assert found.decision == ("not comparable" if bars else "keep")
+    told = review_said(found).because if bars else review_warnings(found)
+    assert any(text.startswith(f"Another {what}: ") for text in told)
 
 
 def test_other_lengths_are_other_traffic() -> None:
     lengths = {"completed": 100.0, "total_input_tokens": 20_000.0}
     longer = {"completed": 100.0, "total_input_tokens": 40_000.0}
     found = review([plain(25.0, **lengths)], [speculative(12.0, **longer)], COSTS)
-    assert any("input length, 200 then 400 tokens" in text for text in found.warnings)
+    assert found.differences == (Difference("input length", 200.0, 400.0, bars=True),)
+    said = "Requests differ in input length, 200 then 400 tokens: other traffic"
+    assert review_said(found).because[0] == said
+    nearly = longer | {"total_input_tokens": 22_000.0}
+    found = review([plain(25.0, **lengths)], [speculative(12.0, **nearly)], COSTS)
+    assert found.differences == (Difference("input length", 200.0, 220.0),)
+    assert found.decision == "keep"
     unseeded = make_reading("vllm", "made", facts={"mean_tpot_ms": 25.0})
     after = make_reading("vllm", "made", facts={"mean_tpot_ms": 20.0})
-    assert any(
-        "seed is not printed" in text for text in review([unseeded], [after], COSTS).warnings
-    )
+    assert review([unseeded], [after], COSTS).differences == (Difference("seed"),)
+
+
+def test_costs_that_nobody_gave_make_the_prediction_a_range() -> None:
+    """τ = 2.8 over 1+3c, c from 0.02 to 0.25, and up to 0.51 plain steps besides."""
+    found = review([plain(25.0)], [speculative(12.0)], cost_unknown(EXAMPLE))
+    assert found.predicted is not None
+    assert (found.predicted.low, found.predicted.high) == pytest.approx((2.8 / 2.26, 2.8 / 1.06))
+    assert [unknown.field for unknown in found.predicted.basis.over] == ["c", "besides"]
+    assert any("not known" in reason for reason in review_said(found).because)
+    assert found.difference is not None
+    assert found.difference.low == pytest.approx((25 / 12) / (2.8 / 1.06) - 1)
+
+
+def test_what_both_sides_cost_alike_cancels() -> None:
+    """The same γ before and after: the unknown c is in both, and the ratio has no interval."""
+    found = review(
+        [speculative(12.0, (0.7, 0.3, 0.2))], [speculative(11.0)], cost_unknown(EXAMPLE)
+    )  # fmt: skip
+    assert found.predicted is not None
+    assert (found.predicted.value, found.predicted.low) == (pytest.approx(1.0), None)
+
+
+@pytest.mark.parametrize("kind", ["log_{}.txt", "metrics_{}.txt", "resp_{}.json"])
+def test_a_plain_run_is_a_before(sample, kind: str) -> None:
+    """161 tokens in 6.256 s plain, 161 in 18.71 s with the draft: 0.334×, by every channel."""
+    before = read_run(sample("captured/" + kind.format("none")))
+    after = read_run(sample("captured/" + kind.format("draftself")))
+    found = review(before, after, cost_unknown(EXAMPLE))
+    assert found.decision == "roll back"
+    assert found.observed is not None
+    assert found.observed.value == pytest.approx(6.2564 / 18.7054, rel=2e-4)
+
+
+def test_a_guidellm_table_is_a_before(sample) -> None:
+    """ITL 9.0 ms at concurrency 1, the row nearest to the benchmark's 8: 9.0 over its TPOT."""
+    before = read_run(sample("guidellm_table.txt"))
+    after = read_run(sample("vllm_bench_serve_result.json"))
+    found = review(before, after, COSTS)
+    assert found.observed is not None
+    assert found.observed.value == pytest.approx(9.0 / 5.330134557212892)
+    assert [(load.name, load.took, load.other) for load in found.loads] == [("BEFORE", 1.0, 8.0)]
+    assert "Another concurrency: BEFORE 1.00, the other side 8.00" in review_warnings(found)
 
 
 def test_real_files(sample) -> None:

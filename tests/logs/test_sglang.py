@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specmath.logs import LogError, read
-from specmath.logs.engines.sglang import ERA_A, ERA_B, _candidates
+from specmath.logs.engines.sglang.log import ERA_A, ERA_B, _candidates
 
 LINE = (
     "[2026-05-04 10:00:0{n} TP0] Decode batch, #running-req: {run}, #token: 2211, token usage: "

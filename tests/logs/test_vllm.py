@@ -244,3 +244,36 @@ def test_two_dumps_give_the_change(sample, only, said):
     backwards = only(t1, t0)
     assert backwards.accepted == 6122
     assert said(backwards, "the second dump is the older one")
+
+
+def middle(intervals: int, clock: bool = True) -> str:
+    """2025-05 to 2025-09, γ=3: every ten seconds 500 passes of which 200 had a draft."""
+    lines = []
+    for i in range(intervals):
+        at = f"INFO 06-14 10:{i // 6:02d}:{i % 6}0"
+        if clock:
+            lines.append(
+                f"{at} [loggers.py:116] Engine 000: Avg prompt throughput: 0.0 tokens/s, "
+                "Avg generation throughput: 74.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, "
+                "GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%"
+            )
+        lines.append(
+            f"{at} [metrics.py:61] SpecDecoding metrics: Draft acceptance rate: 40.0%, Mean "
+            "acceptance length: 2.20, Accepted: 240 tokens, Drafted: 600 tokens, "
+            "Per-position acceptance rate: 0.600, 0.400, 0.200"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("intervals", [3, 40])
+def test_coverage_before_throughputs_stood_on_the_line(only, intervals) -> None:
+    """74 tokens a second for ten seconds less 240 accepted are 500 passes, 200 with a draft."""
+    reading = only(middle(intervals))
+    assert reading.coverage == pytest.approx(0.4)
+    assert reading.tokens_per_pass == pytest.approx(1 + 240 / 500)
+
+
+def test_coverage_that_nothing_tells_is_unknown(only, said) -> None:
+    reading = only(middle(20, clock=False))
+    assert reading.coverage is None
+    assert said(reading, "coverage is unknown")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from specmath.measure.draws import HostDraws
 
 
 class TableCache:
@@ -30,6 +30,7 @@ class TableModel:
     parameters: int = 10
     config: dict[str, Any] = field(default_factory=dict)
     forwards: int = 0
+    draws: HostDraws = field(default_factory=HostDraws)
 
     @property
     def vocabulary(self) -> int:
@@ -51,16 +52,13 @@ class TableModel:
     def read(self, tokens: np.ndarray, cache: TableCache) -> None:
         cache.length += tokens.shape[1]
 
-    def compute(self, tokens: np.ndarray, cache: TableCache) -> None:
-        self.forward(tokens, cache)
+    def compute(self, tokens: np.ndarray, cache: TableCache, last: bool = False) -> np.ndarray:
+        return self.forward(tokens, cache)[:, -1 if last else 0 :]
+
+    def finish(self) -> None: ...
 
     def skipping(self, layers: tuple[int, ...]) -> TableModel:
         return self
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        begun = time.perf_counter()
-        call()
-        return time.perf_counter() - begun
 
 
 def pair(seed: int, vocabulary: int = 4, scale: float = 1.5) -> tuple[TableModel, TableModel]:

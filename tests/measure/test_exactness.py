@@ -11,8 +11,8 @@ from table_model import TableModel, pair
 
 from specmath.checks import InputError
 from specmath.measure.drafts import Draft, ModelDraft, NgramDraft
+from specmath.measure.language_model import Sampling
 from specmath.measure.pairs import builtin_pair, builtin_prompts
-from specmath.measure.sampling import Sampling
 from specmath.measure.score import acceptance, ngram_matches, replay_of, score
 from specmath.measure.speculate import generate
 from specmath.replay import ReplayAcceptance
@@ -42,13 +42,16 @@ DRAFTS = {
     "sampling", [Sampling(1.0), Sampling(0.7), Sampling(1.3, top_p=0.8)], ids=str
 )
 def test_output_follows_the_target(kind: str, sampling: Sampling) -> None:
-    """Chi-square over every text of 3 tokens, 4,000 runs, γ=2; a fault this size shows below."""
-    target, other = pair(3, scale=0.6)
+    """Chi-square over all 27 texts of 3 tokens, 1,500 runs, γ=2.
+
+    A correction drawn from p instead of max(p − q, 0) is found with p < 1e-60 in each case.
+    """
+    target, other = pair(3, vocabulary=3, scale=0.6)
     prompt = [1, 0, 2, 0, 1, 0]
     expected = text_probabilities(target, sampling, prompt[-1])
     draft: Draft = DRAFTS[kind](other)
     rng, counts = np.random.default_rng(11), dict.fromkeys(expected, 0)
-    for _ in range(4000):
+    for _ in range(1500):
         made = generate(target, draft, prompt, gamma=2, limit=LENGTH, sampling=sampling, rng=rng)
         counts[tuple(made.tokens)] += 1
     assert _p_value(counts, expected) > 1e-3
@@ -129,7 +132,7 @@ def test_greedy_is_plain_greedy_and_replay_is_the_run_step_for_step(draft: str) 
         tokens = pair_.tokenizer.encode(prompt.text)
         plain = _run(pair_, tokens, 0, sampling)
         replay = replay_of(pair_.target, pair_.draft, [(tokens, plain.tokens)], sampling, 8)
-        for gamma in (1, 2, 4, 8):
+        for gamma in (1, 3, 8):
             run = _run(pair_, tokens, gamma, sampling)
             assert run.tokens == plain.tokens
             steps = replay.steps(gamma)
@@ -146,14 +149,15 @@ def _run(pair_, tokens, gamma, sampling, seed=0):  # type: ignore[no-untyped-def
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sampled_runs_agree_with_replay() -> None:
-    """γ=1…8 at T=0.7 and 1: 16 z of the steps given the run's own texts, each |z| ≤ 3.5, and the
-    mean z² below the 99.9% quantile of χ²₁₆/16. Seeds fixed."""
+    """γ = 1, 2, 4, 8 at T=0.7 and 1: 8 z of the steps given the run's own texts, each |z| ≤ 3.5,
+    and the mean z² below the 99.9% quantile of χ²₈/8. Seeds fixed."""
     pair_ = builtin_pair()
     squares = []
     for temperature in (0.7, 1.0):
         sampling = Sampling(temperature)
-        for gamma in range(1, 9):
+        for gamma in (1, 2, 4, 8):
             texts, steps = [], 0
             for number, prompt in enumerate(BY_SEGMENT):
                 tokens = pair_.tokenizer.encode(prompt.text)
@@ -165,7 +169,7 @@ def test_sampled_runs_agree_with_replay() -> None:
             z = (steps - counts.mean.sum()) / np.sqrt(counts.variance.sum())
             assert abs(z) <= 3.5, (temperature, gamma)
             squares.append(z * z)
-    assert np.mean(squares) < chi2.ppf(0.999, 16) / 16
+    assert np.mean(squares) < chi2.ppf(0.999, 8) / 8
 
 
 def test_ngram_looks_up_the_longest_and_latest() -> None:
@@ -190,9 +194,8 @@ def test_rules_of_acceptance() -> None:
     p, q = np.log([[0.5, 0.3, 0.2]]), np.log([[0.2, 0.7, 0.1]])
     assert acceptance(p, q, [0], Sampling(1))[0] == pytest.approx(0.4)
     assert acceptance(p, q, [1], Sampling(1))[0] == 1
-    assert acceptance(p, q, [1], Sampling(1), "argmax")[0] == 1
-    assert acceptance(p, q, [0], Sampling(1), "argmax")[0] == 0
-    assert acceptance(p, q, [0], Sampling(1), "exact match")[0] == pytest.approx(0.2)
+    assert acceptance(p, q, [1], Sampling(1), argmax=True)[0] == 1
+    assert acceptance(p, q, [0], Sampling(1), argmax=True)[0] == 0
     assert acceptance(p, q, [0], Sampling(0))[0] == 0
     # Top-p 0.6 keeps {0, 1} of p as 5:3 and {1} of q.
     assert acceptance(p, q, [0], Sampling(1, 0.6))[0] == 0

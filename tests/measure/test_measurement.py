@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,32 +16,36 @@ from table_model import TableModel, pair
 
 from specmath.checks import InputError
 from specmath.cli.measure import measure_command
-from specmath.measure.clock import THREAD, WALL, steady
+from specmath.measure import compare
 from specmath.measure.drafts import ModelDraft, NgramDraft, layer_skip
-from specmath.measure.files import read_report, report_csv, write_report
-from specmath.measure.llama import NumpyLlama, read_safetensors
-from specmath.measure.looptime import time_loop
+from specmath.measure.into_scenario import step_cost, to_scenario
+from specmath.measure.language_model import Sampling
+from specmath.measure.machine import THREAD, WALL, steady
+from specmath.measure.numpy_model import NumpyLlama, read_safetensors
 from specmath.measure.pairs import Pair, builtin_folder, builtin_pair, builtin_prompts, load_pair
-from specmath.measure.plan import Plan
-from specmath.measure.prompts import Prompt, read_prompts, spread
+from specmath.measure.plan import Plan, Prompt, read_prompts, spread
+from specmath.measure.report import CHECKS, Interval, SelfCheck, read_report, write_report
 from specmath.measure.run import measure
-from specmath.measure.sampling import Sampling
 from specmath.measure.score import replay_of
 from specmath.measure.speculate import generate
 from specmath.measure.timing import (
+    LoopTimes,
     StepTimes,
-    TimedForward,
-    calibration_rows,
+    Stretch,
+    Walk,
     draft_cost,
     median_interval,
+    time_loop,
     time_steps,
     verify_cost,
 )
-from specmath.measure.to_scenario import step_cost, to_scenario
 from specmath.measure.tokenizer import ByteBpe, tokenizer_difference
 from specmath.predict import predict
+from specmath.scenario import Scenario
 from specmath.scenario.files import from_toml, to_toml
-from specmath.steptime.calibration import calibrate
+from specmath.tables.measured import cost_tables, report_csv
+from specmath.words import measured
+from specmath.words.measured import check_said
 
 
 class Letters:
@@ -95,9 +100,7 @@ def test_report_has_every_segment_temperature_and_gamma(report) -> None:  # type
 
 def test_report_round_trip_and_csv(report) -> None:  # type: ignore[no-untyped-def]
     assert read_report(write_report(report)) == report
-    lines = report_csv(report).splitlines()
-    assert len(lines) == 1 + len(report.comparison)
-    assert "replay_v_error" in lines[0]
+    assert "replay_v_error" in report_csv(report).splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_report_round_trip_and_csv(report) -> None:  # type: ignore[no-untyped-d
     [
         (lambda d: d.update(schema_version="99"), r"schema_version must be '1', got '99'"),
         (lambda d: d.pop("schema_version"), "no schema_version"),
-        (lambda d: d.pop("machine"), "machine: Field required"),
+        (lambda d: d.pop("machine"), "machine must be given"),
         (
             lambda d: d["acceptance"][0]["alpha"].update(value=2.0),
             "acceptance.0.alpha: low <= value",
@@ -113,7 +116,11 @@ def test_report_round_trip_and_csv(report) -> None:  # type: ignore[no-untyped-d
         (lambda d: d["comparison"][0].update(speedup="fast"), "speedup.*got 'fast'"),
         (lambda d: d["comparison"][0].update(speedup=-1), "comparison.0.speedup"),
         (lambda d: d["acceptance"][0]["tokens_per_step"].pop(), "one entry a gamma"),
-        (lambda d: d.update(surprise=1), "surprise: Extra inputs"),
+        (lambda d: d.update(surprise=1), "surprise is not known, got 1"),
+        (lambda d: d["pair"].update(vocabulary=10**30), "pair.vocabulary.*got 1000"),
+        (lambda d: d["settings"].update(gammas=[0, "1"]), "settings.gammas.1.*got '1'"),
+        (lambda d: d["acceptance"][0].update(segment=["x"]), "acceptance.0.segment must be text"),
+        (lambda d: d["costs"].update(c_hat=1e300), "costs.c_hat"),
     ],
 )
 def test_damaged_reports_are_refused(report, change, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -172,23 +179,49 @@ def test_out_of_memory_ends_as_partial() -> None:
     assert "out of memory" in found.reason
 
 
+def test_every_check_has_its_words() -> None:
+    """And their words hold each of its numbers: those of 1234 are found again."""
+    assert measured.CHECKS.keys() == CHECKS.keys()
+    for code, names in CHECKS.items():
+        values = dict.fromkeys(names, 1234.0)
+        check = SelfCheck(level="note", code=code, values=values, gammas=(2, 7))
+        said = check_said(check)
+        assert said.replace(",", "").count("1234") == len(names), said
+        assert ("2, 7" in said) == (code == "greedy differs")
+    for unknown in ({"code": "fine"}, {"code": "steps agree"}, {}):
+        with pytest.raises(ValueError, match="must be known"):
+            SelfCheck(level="note", **unknown)
+
+
+def test_a_report_of_before_is_said_as_it_stands() -> None:
+    """Its checks and bases are sentences; a measurement of now writes the same fields."""
+    text = (Path(__file__).parents[1] / "data" / "measurement_report.json").read_text("utf-8")
+    old = read_report(text)
+    assert [check_said(check) for check in old.checks] == [c.message for c in old.checks]
+    assert old.checks[0].message == "Greedy speculative output is identical to plain."
+    assert json.loads(text).keys() <= json.loads(write_report(old)).keys()
+
+
 def test_self_check_names_a_broken_draft() -> None:
     target, _ = pair(2)
     broken = TableModel(-8 * target.table)
     found = measure(tiny(broken), replace(PLAN, temperatures=(0.3,)))
-    assert any(c.level == "bad" and "looks broken" in c.message for c in found.checks)
+    assert any(
+        c.level == "bad" and c.code == "broken draft" and c.values["alpha"] < 0.05
+        for c in found.checks
+    )
 
 
 def test_self_check_names_a_tempered_mismatch() -> None:
-    """A draft session that samples at another temperature than it claims its q's at."""
+    """A draft session that samples at another temperature than it claims its q's at: z near 9."""
 
     class Hot(ModelDraft):
-        def session(self):  # type: ignore[no-untyped-def]
-            inner = super().session()
+        def session(self, prompt=()):  # type: ignore[no-untyped-def]
+            inner = super().session(prompt)
             propose = inner.propose
 
-            def hot(tokens, gamma, sampling, rng):  # type: ignore[no-untyped-def]
-                made = propose(tokens, gamma, sampling, rng)
+            def hot(tokens, gamma, sampling, rng, forward):  # type: ignore[no-untyped-def]
+                made = propose(tokens, gamma, sampling, rng, forward)
                 return replace(
                     made, distributions=[q**3 / sum(q**3) for q in made.distributions or []]
                 )
@@ -197,9 +230,12 @@ def test_self_check_names_a_tempered_mismatch() -> None:
             return inner
 
     target, draft = pair(2)
-    plan = replace(PLAN, temperatures=(1.0,), output_tokens=200, samples=4)
+    plan = replace(PLAN, temperatures=(1.0,), output_tokens=200, run_gammas=(4,))
     found = measure(Pair(target, Hot(draft), Letters()), plan)
-    assert any(c.level == "bad" and "different temperatures" in c.message for c in found.checks)
+    (check,) = (c for c in found.checks if c.code == "steps differ")
+    assert (check.level, check.values["gamma"]) == ("bad", 4)
+    assert abs(check.values["z"]) > 4.5
+    assert "different temperatures" in check_said(check)
 
 
 def test_scenario_of_a_report_opens_in_the_calculator(report) -> None:  # type: ignore[no-untyped-def]
@@ -242,7 +278,11 @@ def with_loop(report, drafting):  # type: ignore[no-untyped-def]
     )
     ran = tuple(
         each.model_copy(
-            update={"verify_cost": 1.0 + 0.1 * each.gamma, "draft_cost": drafting(each.gamma)}
+            update={
+                "verify_cost": 1.0 + 0.1 * each.gamma,
+                "overhead": 0.05,
+                "draft_cost": drafting(each.gamma) - 0.05,
+            }
         )
         for each in report.comparison
     )
@@ -251,21 +291,96 @@ def with_loop(report, drafting):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("each", [0.06, 0.1, 0.15])
 def test_a_report_opens_with_the_speedup_it_replays(report, each: float) -> None:  # type: ignore[no-untyped-def]
-    """s(4) = 1.4 + 4d where the loop was run, whether it drafts cheaper or dearer than c; γ=3 lies
-    between the measured 2 and 4: v = 1.3; beyond 4 nothing is predicted."""
+    """s(4) = 1.4 + 4d where the loop was run, whether it drafts cheaper or dearer than c, what a
+    step spends besides counted in d; γ=3 lies between the measured 2 and 4: v = 1.3; beyond 4
+    nothing is predicted."""
     measured = with_loop(report, lambda gamma: each * gamma)
     row = next(r for r in report.acceptance if (r.segment, r.temperature) == ("all", 1.0))
     scenario = to_scenario(measured, temperature=1.0, gamma=4)
     found = predict(scenario)
     assert found.walltime_improvement == pytest.approx(row.tokens_per_step[3] / (1.4 + 4 * each))
     np.testing.assert_allclose(found.curve.verify_cost, [1.0, 1.1, 1.2, 1.3, 1.4])
-    assert found.halves.cost.reach == 4
+    assert found.speculation.cost.reach == 4
 
 
 def test_a_gamma_that_was_not_run_is_charged_what_the_loop_spends_besides(report) -> None:  # type: ignore[no-untyped-def]
     """γ = 1 and 4 were run and spend 0.5 besides: so does γ=2 in the table, 1.2 + 0.2 + 0.5."""
     measured = with_loop(report, lambda gamma: 0.1 * gamma + 0.5)
     assert float(step_cost(measured, temperature=1.0).total(2)) == pytest.approx(1.9)
+
+
+def test_a_measurement_on_a_gpu_opens_with_its_acceptance_alone(report) -> None:  # type: ignore[no-untyped-def]
+    """c and v of an eager run are not a server's: the cited range stands in their place, and no γ
+    is chosen from them. A scenario of hardware keeps it, wherever the pair was measured."""
+    machine = report.machine.model_copy(update={"accelerator": "Some GPU"})
+    row = next(r for r in report.acceptance if (r.segment, r.temperature) == ("all", 1.0))
+    scenario = to_scenario(report.model_copy(update={"machine": machine}), temperature=1.0)
+    assert scenario.rates == pytest.approx(row.survival[3][1:])  # of γ = 4, the largest
+    assert (scenario.draft_form, scenario.gamma, scenario.verify_costs) == ("range", None, ())
+    assert scenario.target_ms is None
+    assert from_toml(to_toml(scenario)) == scenario
+    served = Scenario(
+        alpha=0.5, gpu="h100", model="Llama-3.1-8B", draft="Llama-3.2-1B", concurrency=16, gamma=3
+    )
+    taken = to_scenario(report, temperature=1.0, into=served)
+    assert taken.rates == scenario.rates
+    for name in ("gpu", "model", "draft", "concurrency", "gamma", "draft_form"):
+        assert getattr(taken, name) == getattr(served, name)
+    assert predict(taken).walltime_improvement > 0
+
+
+def test_measured_and_replayed_speed_that_differ_are_said(report) -> None:  # type: ignore[no-untyped-def]
+    """Intervals that meet agree; the row whose ends lie furthest apart is named."""
+    rows = [row for row in report.comparison if row.overall and row.temperature == 1]
+    assert [row.gamma for row in rows] == [1, 4]
+
+    def checked(*between: tuple[float, float]) -> list[SelfCheck]:
+        ran, told = [], []
+        for row, (low, high) in zip(rows, between, strict=True):
+            run = report.run_of(row.part, row.gamma)
+            speed = Interval(value=1.0, low=0.9, high=1.1)
+            ran.append(run.model_copy(update={"speedup": speed}))
+            told.append(row.model_copy(update={
+                "speedup": 1.0, "replay_v_low": low, "replay_v_speedup": (low + high) / 2,
+                "replay_v_high": high,
+            }))  # fmt: skip
+        return compare._as_fast(told, ran)
+
+    assert [c.code for c in checked((1.05, 1.4), (0.5, 0.92))] == ["speed agrees"]
+    (check,) = checked((1.2, 1.4), (0.3, 0.4))
+    assert (check.code, check.level) == ("speed differs", "note")
+    assert check.values == pytest.approx(
+        {"speedup": 1.0, "predicted": 0.35, "temperature": 1.0, "gamma": 4}
+    )
+    assert compare._as_fast(rows, []) == []
+
+
+def test_several_batches_and_contexts_of_a_pair(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from click.testing import CliRunner
+
+    out = tmp_path / "r.json"
+    done = CliRunner().invoke(
+        measure_command,
+        ["--count", "3", "--tokens", "8", "--gammas", "2", "--temperature", "0", "--rounds", "6",
+         "--batch", "1,2", "--context", "16,32", "--out", str(out)],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found = read_report(out.read_text())
+    shapes = [(c.batch, c.context) for c in (found.costs, *found.more_costs)]
+    assert shapes == [(1, 16), (1, 32), (2, 16), (2, 32)]
+    assert (found.settings.batches, found.settings.contexts) == ((1, 2), (16, 32))
+    assert {(t.batch, t.context) for t in found.timings} == set(shapes)
+    assert "Batch 2, context 32:" in done.stdout
+    assert len(cost_tables(found)) == 4
+
+
+def test_a_tokenizer_of_other_models_is_one_sentence() -> None:
+    class More(Letters):
+        def encode(self, text: str) -> list[int]:
+            return [*super().encode(text), 4]
+
+    with pytest.raises(InputError, match=r"prompt 1: the tokenizer gives id 4, .* have 4 rows"):
+        measure(replace(tiny(), tokenizer=More()), PLAN)
 
 
 def test_responses_of_the_user_are_replayed_or_refused() -> None:
@@ -298,6 +413,8 @@ def test_responses_of_the_user_are_replayed_or_refused() -> None:
         ({"run_gammas": (3,)}, r"run_gammas must be among .* got \[3\]"),
         ({"output_tokens": 0}, "output_tokens"),
         ({"top_p": 0.0}, "top_p"),
+        ({"batches": (0,)}, "batch must be"),
+        ({"contexts": ()}, "batches and contexts"),
     ],
 )
 def test_bad_plans(change: dict, message: str) -> None:
@@ -319,18 +436,79 @@ def test_a_prompt_too_long_is_named_before_anything_runs() -> None:
 def test_costs_are_medians_of_ratios_within_rounds() -> None:
     """A machine that slows down tenfold half-way changes no ratio."""
     drift = np.repeat([1.0, 10.0], 10)
-    times = StepTimes(
-        (
-            TimedForward("target", 1, 1, 64, tuple(drift)),
-            TimedForward("target", 1, 5, 64, tuple(1.5 * drift)),
-            TimedForward("draft", 1, 1, 64, tuple(0.1 * drift)),
-        )
-    )
+    times = StepTimes((Stretch(1, 64, 4, drift, 0.1 * drift, 1.5 * drift),))
     assert verify_cost(times, 4).value == pytest.approx(1.5)
     assert draft_cost(times).value == pytest.approx(0.1)
     assert draft_cost(times).low == pytest.approx(0.1)
+    assert times.find("target", 5, 1, 64).seconds == tuple(1.5 * drift)
     with pytest.raises(InputError, match=r"of 3 tokens .* was not timed"):
+        times.find("target", 3, 1, 64)
+    with pytest.raises(InputError, match="gamma 2 was not timed"):
         verify_cost(times, 2)
+    look_up = StepTimes((Stretch(1, 64, 4, drift, np.zeros(0), 1.5 * drift),))
+    assert (draft_cost(look_up).value, draft_cost(look_up).high) == (0, 0)
+    assert not [each for each in look_up.forwards if each.model == "draft"]
+
+
+class Tape(TableModel):
+    """Counts time by what was asked: a forward takes 1 s a token read and 10 s besides, a draw
+    nothing; reads are free. Notes the widths of its forwards, and how many caches it filled."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        super().__init__(table)
+        self.clock, self.caches = 0.0, 0
+        self.widths: list[int] = []
+
+    def compute(self, tokens, cache, last=False):  # type: ignore[no-untyped-def]
+        self.clock += 10.0 + tokens.shape[1]
+        self.widths.append(tokens.shape[1])
+        return super().compute(tokens, cache, last)
+
+    def filled_cache(self, batch, context):  # type: ignore[no-untyped-def]
+        self.caches += 1
+        return super().filled_cache(batch, context)
+
+
+def test_forwards_are_timed_in_the_loops_own_order_with_one_cache_a_model() -> None:
+    """Plain steps among their like, γ drafts before each verification; v(3) = 14/11, c = 1."""
+    target, draft = Tape(pair(2)[0].table), Tape(pair(2)[1].table)
+    times = time_steps(
+        target, draft, gammas=[1, 3], contexts=[50], rounds=5,
+        now=lambda: target.clock + draft.clock,
+    )  # fmt: skip
+    assert (target.caches, draft.caches) == (1, 1)
+    assert target.widths == [1] * 6 + [2] * 6 + [1] * 6 + [4] * 6
+    assert draft.widths == [1] * (6 * 1 + 6 * 3)
+    assert verify_cost(times, 3).value == pytest.approx(14 / 11)
+    assert draft_cost(times).value == pytest.approx(1.0)
+    assert [len(each.plain) for each in times.stretches] == [5, 5]
+
+
+def test_the_clock_starts_after_both_have_read_the_prompt() -> None:
+    """A prompt of any length costs the run nothing: its seconds are those of its forwards alone,
+    and a draft asks for the logits of the last row only."""
+    spans = []
+    for length in (1, 900):
+        target, draft = Tape(pair(2)[0].table), Tape(pair(2)[1].table)
+
+        def now(target=target, draft=draft) -> float:  # type: ignore[no-untyped-def]
+            return target.clock + draft.clock
+
+        read = TableModel.read
+
+        def slow(tokens, cache, model=draft, read=read):  # type: ignore[no-untyped-def]
+            model.clock += 1000.0 * tokens.shape[1]
+            return read(model, tokens, cache)
+
+        draft.read = slow  # type: ignore[method-assign]
+        made = generate(
+            target, ModelDraft(draft), [1] * length, gamma=2, limit=12, sampling=Sampling(1),
+            rng=np.random.default_rng(0), now=now, parted=True,
+        )  # fmt: skip
+        assert made.seconds == sum(10.0 + w for model in (target, draft) for w in model.widths)
+        assert np.all(made.spans[:, 0] == made.spans[:, 1] + made.spans[:, 2])
+        spans.append(made.seconds)
+    assert spans[0] == spans[1]
 
 
 def test_median_interval_covers() -> None:
@@ -354,15 +532,30 @@ def test_loop_times_walk_the_text_as_the_replay_does() -> None:
     )
     assert found is not None
     steps = replay_of(pair_.target, pair_.draft, texts, Sampling(0), 4).steps(gammas).mean[0]
-    assert found.plain.size == 2 * 29  # once before each γ
-    for gamma, expected in zip(gammas, steps, strict=True):
-        assert found.verifying[gamma].size == pytest.approx(expected - 1)
-        assert found.draft_cost(gamma) > 0
+    assert [walk.gamma for walk in found.walks] == gammas
+    for walk, expected in zip(found.walks, steps, strict=True):
+        assert len(walk.plain) == 29  # once before each γ
+        assert len(walk.speculative) == pytest.approx(expected - 1)
+        assert found.draft_cost(walk.gamma) > 0
+        # Draws lie between the forwards: a whole step takes longer than these.
+        assert np.all(walk.speculative[:, 0] >= walk.speculative[:, 1:].sum(axis=1))
     short = [(tokens, made[:1])]
     assert (
         time_loop(pair_.target, pair_.draft, short, gammas=[1], sampling=Sampling(0), places=9)
         is None
     )
+
+
+def test_costs_of_a_loop_by_hand() -> None:
+    """Forwards 2 plain, 3 wide, 2 × 0.5 of the draft; draws 1 in a plain step, 2 in another:
+    v = 1.5, d = 0.5, s = 6/3 = 2, so nothing besides."""
+    plain, ours = np.tile([3.0, 0.0, 2.0], (9, 1)), np.tile([6.0, 1.0, 3.0], (9, 1))
+    loop = LoopTimes((Walk(2, plain, ours), Walk(2, 10 * plain, 10 * ours)))
+    assert (loop.verify_cost(2), loop.draft_cost(2), loop.step_cost(2)) == pytest.approx(
+        (1.5, 0.5, 2)
+    )
+    assert loop.step_deviation(2) == (0.0, 6), "a machine that slows down slows both"
+    assert LoopTimes((Walk(2, plain[:1], ours[:1]),)).step_deviation(2)[0] == np.inf
 
 
 def test_processor_time_of_a_thread_leaves_waiting_out() -> None:
@@ -385,22 +578,18 @@ def test_processor_time_of_a_thread_leaves_waiting_out() -> None:
     assert read_report(json.dumps(old)).settings.clock == "wall"
 
 
-def test_timing_grid_and_calibration_rows() -> None:
+def test_timing_grid() -> None:
     pair_ = builtin_pair()
     times = time_steps(
         pair_.target, pair_.draft_model, gammas=[1, 3], batches=[1, 2], contexts=[16], rounds=3
     )
-    assert times.complete
+    assert not times.left_out
     shapes = {(t.model, t.batch, t.tokens, t.context) for t in times.forwards}
     assert shapes == {
         (m, b, n, 16)
         for b in (1, 2)
         for m, n in (("target", 1), ("target", 2), ("target", 4), ("draft", 1))
     }
-    rows = calibration_rows(times, pair_.target, "H100 SXM")
-    assert len(rows) == 6
-    fit = calibrate(rows)["H100 SXM"]  # nonsense as a GPU, but rows as it wants them
-    assert fit.rows == 6
     with pytest.raises(InputError, match="context must leave room"):
         time_steps(pair_.target, None, gammas=[1], contexts=[512])
 
@@ -423,7 +612,7 @@ def test_tokenizer_difference_names_the_reason() -> None:
     assert "2 have another id, such as 'a': 0 against 1" in tokenizer_difference(
         one, {"a": 1, "b": 0, "c": 2}
     )
-    assert "1 are in one only, such as 'c'" in tokenizer_difference(one, {"a": 0, "b": 1})
+    assert "1 is in one only, such as 'c'" in tokenizer_difference(one, {"a": 0, "b": 1})
 
 
 def test_builtin_pair_is_whole() -> None:
@@ -558,6 +747,8 @@ def test_command_measures_the_builtin_pair(tmp_path) -> None:  # type: ignore[no
         (["--target", "some/folder"], "--draft must name"),
         (["--target", "some/folder", "--draft", "ngram"], "--prompts must name"),
         (["--temperature", "-1"], "temperature must be"),
+        (["--timing-only", "--chat"], "--chat has no meaning beside --timing-only"),
+        (["--timing-only", "--top-p", "0.9"], "--top-p has no meaning beside --timing-only"),
     ],
 )
 def test_command_with_bad_input(arguments: list[str], message: str) -> None:

@@ -15,13 +15,18 @@ import pytest
 from scipy.stats import chi2
 
 from specmath.checks import InputError
-from specmath.measure.drafts import Proposal
-from specmath.measure.llama import read_safetensors
-from specmath.measure.sampling import Sampling, draw
+from specmath.measure.draws import HostDraws, Proposal
+from specmath.measure.language_model import Sampling, draw
+from specmath.measure.numpy_model import read_safetensors
+from specmath.measure.pairs import smollm2_prompts
 from specmath.measure.score import acceptance
-from specmath.measure.smollm2 import smollm2_pair, smollm2_prompts
-from specmath.measure.smollm2_draft import DraftWeights, pack, read_draft, trained_draft_folder
-from specmath.measure.speculate import verify
+from specmath.measure.smollm2 import (
+    DraftWeights,
+    read_draft,
+    smollm2_pair,
+    trained_draft_folder,
+)
+from tools.smollm2_weights import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCABULARY, HIDDEN, INNER, KEYS = 49152, 576, 1536, 192  # of SmolLM2-135M's config.json
@@ -151,7 +156,8 @@ def test_replay_with_v_predicted_the_trained_drafts_speed_within_a_tenth() -> No
     assert {(r["temperature"], r["gamma"]) for r in rows} == {(0, 1), (0, 3), (0.7, 1), (0.7, 3)}
     for row in rows:
         assert row["predicted_speedup"] == pytest.approx(
-            row["replay_tokens_per_step"] / (row["v"] + row["d"]), abs=0.002
+            row["replay_tokens_per_step"] / (row["v"] + row["d"] + row.get("overhead", 0)),
+            abs=0.002,
         )
         assert row["speedup"] == pytest.approx(row["predicted_speedup"], rel=0.1)
         assert row["speedup"] < 1  # v(1) alone is 1.6: no α could make γ = 1 pay by much
@@ -174,8 +180,8 @@ def test_probability_is_zero_where_the_head_has_no_row(sampling: Sampling) -> No
 def test_a_token_outside_the_head_is_never_accepted() -> None:
     target = np.zeros((5, 5), np.float32)
     draft = np.tile(WIDE, (5, 1))
-    for rule in ("p/q", "argmax", "exact match"):
-        a = acceptance(target, draft, range(5), Sampling(1), rule)
+    for argmax in (False, True):
+        a = acceptance(target, draft, range(5), Sampling(1), argmax=argmax)
         np.testing.assert_array_equal(a[[1, 3]], 0.0)
         assert a[4] > 0
     with np.errstate(divide="raise", invalid="raise", over="raise"):
@@ -186,14 +192,17 @@ def test_a_token_outside_the_head_is_never_accepted() -> None:
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_speculation_from_a_restricted_head_still_follows_the_target(temperature: float) -> None:
-    """Goodness of fit of the first token of 40,000 steps; the target does use ids 1 and 3."""
+    """Goodness of fit of the first token of 5,000 steps; the target does use ids 1 and 3.
+
+    A correction drawn from p instead of max(p − q, 0) would put χ² near 1,250 (limit 18.5).
+    """
     sampling, rng = Sampling(temperature), np.random.default_rng(11)
     logits = np.array([[0.2, 1.0, 0.0, 0.6, 0.9], [0.0] * 5], np.float32)
     q, p = sampling.probabilities(WIDE), sampling.probabilities(logits[0])
-    count, seen = 40_000, np.zeros(5)
+    count, seen = 5_000, np.zeros(5)
     for _ in range(count):
         proposal = Proposal([draw(q, rng)], [q])
-        seen[verify(logits, proposal, sampling, rng)[0]] += 1
+        seen[HostDraws().verify(logits, proposal, sampling, rng)[0]] += 1
     assert ((seen - count * p) ** 2 / (count * p)).sum() < chi2.ppf(0.999, 4)
 
 
@@ -210,7 +219,7 @@ def pair():  # type: ignore[no-untyped-def]
 
 @needs_model
 def test_head_of_few_ids_is_the_full_head_on_those_ids(pair) -> None:  # type: ignore[no-untyped-def]
-    from specmath.measure.smollm2_draft import trained_draft
+    from specmath.measure.smollm2 import trained_draft
 
     tokens = np.array([pair.tokenizer.encode(smollm2_prompts()[0].text)])
     few, full = pair.draft_model, trained_draft(pair.target, full_head=True)

@@ -21,24 +21,26 @@ torch = pytest.importorskip("torch", reason=REASON)
 transformers = pytest.importorskip("transformers", reason=REASON)
 
 from specmath.checks import InputError  # noqa: E402
-from specmath.measure.clock import steady  # noqa: E402
 from specmath.measure.drafts import ModelDraft, NgramDraft  # noqa: E402
-from specmath.measure.files import read_report, write_report  # noqa: E402
-from specmath.measure.llama import NumpyLlama  # noqa: E402
+from specmath.measure.draws import HostDraws, Proposal  # noqa: E402
+from specmath.measure.language_model import Sampling  # noqa: E402
+from specmath.measure.machine import steady  # noqa: E402
+from specmath.measure.numpy_model import NumpyLlama  # noqa: E402
 from specmath.measure.pairs import (  # noqa: E402
     builtin_folder,
     builtin_pair,
     builtin_prompts,
     load_pair,
 )
-from specmath.measure.plan import Plan  # noqa: E402
-from specmath.measure.prompts import Prompt  # noqa: E402
+from specmath.measure.plan import Plan, Prompt  # noqa: E402
+from specmath.measure.report import read_report, write_report  # noqa: E402
 from specmath.measure.run import measure  # noqa: E402
-from specmath.measure.sampling import Sampling  # noqa: E402
 from specmath.measure.score import replay_of  # noqa: E402
 from specmath.measure.speculate import generate  # noqa: E402
 from specmath.measure.timing import time_steps  # noqa: E402
-from specmath.measure.torch_load import load_model, random_model  # noqa: E402
+from specmath.measure.torch_draws import TorchDraws  # noqa: E402
+from specmath.measure.torch_model import load_model, random_model  # noqa: E402
+from specmath.words.measured import check_said  # noqa: E402
 
 TARGET, DRAFT = (str(builtin_folder() / part) for part in ("target", "draft"))
 PROMPTS = [next(p for p in builtin_prompts() if p.segment == s) for s in ("code", "json")]
@@ -165,6 +167,9 @@ def test_measurement_through_torch(pair) -> None:  # type: ignore[no-untyped-def
     found = measure(pair, plan)
     assert found.status == "complete"
     assert "torch" in found.machine.software
+    assert (found.machine.engine, found.machine.accelerator) == ("transformers", "")
+    (said,) = (check_said(check) for check in found.checks if check.code == "eager")
+    assert said.startswith("Eager transformers, batch 1: acceptance carries over")
 
 
 def test_random_weights_of_a_config_are_timed(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -173,6 +178,14 @@ def test_random_weights_of_a_config_are_timed(tmp_path) -> None:  # type: ignore
     assert {t.tokens for t in times.forwards} == {1, 3}
     logits = model.forward(np.ones((1, 4), np.int64), model.new_cache())
     assert np.isfinite(logits).all()
+    config = json.loads((Path(DRAFT) / "config.json").read_text())
+    (tmp_path / "config.json").write_text(
+        json.dumps(config | {"quantization_config": {"quant_method": "fp8"}})
+    )
+    with pytest.raises(InputError, match=r"of quantised weights \(fp8\).*--dtype bfloat16"):
+        random_model(str(tmp_path / "config.json"), device="cpu")
+    asked = random_model(str(tmp_path / "config.json"), dtype="float32", device="cpu")
+    assert asked.dtype == "float32"
     huge = json.loads((Path(DRAFT) / "config.json").read_text())
     huge |= {"hidden_size": 65536, "intermediate_size": 262144, "num_hidden_layers": 200}
     (tmp_path / "config.json").write_text(json.dumps(huge | {"head_dim": 64}))
@@ -201,6 +214,37 @@ def test_command_times_shapes_alone() -> None:
     assert all(r["plain_steps"] == 1 for r in rows if (r["model"], r["tokens"]) == ("target", 1))
 
 
+@pytest.mark.parametrize("sampling", [Sampling(0), Sampling(0.8), Sampling(1.2, 0.7)], ids=str)
+@pytest.mark.parametrize("certain", [True, False])
+def test_draws_on_the_device_are_those_of_the_host(sampling: Sampling, certain: bool) -> None:
+    """The same logits and the same random numbers: token by token the same, to double rounding."""
+    rng = np.random.default_rng(5)
+    for seed in range(60):
+        rows = rng.normal(0, 2, (4, 50)).astype(np.float32)
+        near = rows[:3] + rng.normal(0, 0.5, (3, 50)).astype(np.float32)
+        made = []
+        for draws, of in ((HostDraws(), np.asarray), (TorchDraws(), torch.from_numpy)):
+            own = np.random.default_rng(seed)
+            proposed = [draws.propose(of(row), Sampling(1.1), own) for row in near]
+            tokens = [token for token, _ in proposed]
+            given = None if certain or sampling.greedy else [q for _, q in proposed]
+            made.append((tokens, draws.verify(of(rows), Proposal(tokens, given), sampling, own)))
+            assert draws.best(of(rows)) == rows.argmax(axis=-1).tolist()
+        assert made[0] == made[1]
+
+
+def test_a_head_of_few_ids_draws_only_these() -> None:
+    kept, rng = np.array([2, 5, 7]), np.random.default_rng(0)
+    draws = TorchDraws(kept, 9)
+    rows = torch.tensor([[0.0, 3.0, 1.0]])
+    assert draws.best(rows) == [5]
+    drawn = {draws.propose(rows[0], Sampling(2.0), rng)[0] for _ in range(100)}
+    assert drawn == {2, 5, 7}
+    found = draws.probabilities(rows[0], Sampling(1.0)).numpy()
+    np.testing.assert_array_equal(np.flatnonzero(found), kept)
+    np.testing.assert_allclose(found[kept], np.exp([0, 3, 1]) / np.exp([0, 3, 1]).sum())
+
+
 def _copy(tmp_path: Path, name: str) -> Path:
     return Path(shutil.copytree(DRAFT, tmp_path / name))
 
@@ -216,9 +260,99 @@ def test_different_tokenizers_are_refused_with_the_reason(tmp_path) -> None:  # 
         load_pair(TARGET, str(other), device="cpu")
 
 
+def test_one_token_more_in_a_tokenizer_is_one_sentence(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    other = _copy(tmp_path, "other")
+    data = json.loads((other / "tokenizer.json").read_text())
+    data["model"]["vocab"]["wombat"] = max(data["model"]["vocab"].values()) + 1
+    (other / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(InputError, match=r"1 is in one only, such as 'wombat'.*one vocabulary$"):
+        load_pair(TARGET, str(other), device="cpu")
+
+
+def _tensors(tmp_path: Path, name: str, change) -> str:  # type: ignore[no-untyped-def]
+    """A copy of the draft whose tensors were changed."""
+    from safetensors.torch import load_file, save_file
+
+    folder = _copy(tmp_path, name)
+    found = load_file(folder / "model.safetensors")
+    change(found)
+    save_file(found, folder / "model.safetensors", metadata={"format": "pt"})
+    return str(folder)
+
+
+QUERY = "model.layers.0.self_attn.q_proj.weight"
+
+
+def test_a_checkpoint_that_would_run_on_random_values_is_refused(tmp_path, capfd) -> None:  # type: ignore[no-untyped-def]
+    lacking = _tensors(tmp_path, "lacking", lambda t: t.pop(QUERY))
+    with pytest.raises(InputError, match=f"lacks the tensor {QUERY}: it would run on random"):
+        load_model(lacking, device="cpu")
+    short = _tensors(tmp_path, "short", lambda t: t.update({QUERY: t[QUERY][:8].contiguous()}))
+    with pytest.raises(InputError, match=f"holds in another shape the tensor {QUERY}"):
+        load_model(short, device="cpu")
+    more = _tensors(tmp_path, "more", lambda t: t.update({"visual.w": t[QUERY].clone()}))
+    notes = load_pair(TARGET, more, dtype="float32", device="cpu").notes
+    assert [(n.code, n.values) for n in notes] == [("unread tensors", {"count": 1})]
+    assert capfd.readouterr().err == "", "the loader's own report is not printed beside ours"
+
+
+@pytest.mark.parametrize(
+    ("config", "tensor", "said"),
+    [
+        ({"architectures": ["LlamaForCausalLMEagle3"]}, "", "is an EAGLE head"),
+        ({"architectures": ["EagleLlamaForCausalLM"]}, "", "is an EAGLE head"),
+        ({}, "fc.weight", "is an EAGLE head"),
+        ({}, "d2t", "is an EAGLE head"),
+        ({"medusa_num_heads": 4}, "", "is a Medusa head"),
+        ({"speculators_model_type": "eagle3"}, "", "is a"),
+        ({"model_type": "mamba"}, "", "a mamba, a hybrid or recurrent model"),
+        ({"model_type": "qwen3_next"}, "", "a qwen3_next, a hybrid or recurrent model"),
+        ({"model_type": "lfm2", "layer_types": ["conv"]}, "", r"a lfm2, .*layers of kind conv"),
+        ({"layer_types": [["x"]]}, "", r"config\.json of .*layer_types.0 must be text"),
+        ({"hidden_size": 10**30}, "", r"hidden_size"),
+        ({"num_hidden_layers": "2"}, "", r"num_hidden_layers must be a whole number, got '2'"),
+    ],
+)
+def test_what_is_no_model_by_itself_is_refused_by_name(tmp_path, config, tensor, said) -> None:  # type: ignore[no-untyped-def]
+    folder = _tensors(
+        tmp_path, "other", lambda t: t.update({tensor: torch.zeros(2)} if tensor else {})
+    )
+    file = Path(folder) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    with pytest.raises(InputError, match=said) as caught:
+        load_model(folder, device="cpu")
+    assert "\n" not in str(caught.value)
+    if "head" not in said and said != "is a":
+        with pytest.raises(InputError, match=said):
+            random_model(str(file), device="cpu")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"output_hidden_states": "x"}, {"return_dict": []}, {"rms_norm_eps": "x"},
+     {"num_key_value_heads": 3}, {"rope_parameters": [1]}, {"hidden_act": {}}, {"head_dim": 7},
+     {"max_position_embeddings": 10**400}, {"vocab_size": -1}, {"layer_types": ["moon"]}],
+    ids=str,
+)  # fmt: skip
+def test_a_config_of_any_types_runs_or_is_one_sentence(tmp_path, config, capfd) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads((Path(DRAFT) / "config.json").read_text()) | config))
+    said = ""
+    try:
+        model = random_model(str(file), dtype="float32", device="cpu")
+        time_steps(model, None, gammas=[1], contexts=[8], rounds=1)
+    except InputError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert len(said) < 600
+    assert capfd.readouterr().err == ""
+
+
 def test_a_larger_draft_is_allowed_and_said() -> None:
     found = load_pair(DRAFT, TARGET, dtype="float32", device="cpu")
-    assert any("larger than the target" in note for note in found.notes)
+    assert [(n.code, n.values["draft"] > n.values["target"]) for n in found.notes] == [
+        ("larger draft", True)
+    ]
     assert isinstance(found.draft, ModelDraft)
 
 
@@ -452,8 +586,7 @@ def test_out_of_memory_while_timing_names_the_shape(monkeypatch) -> None:  # typ
     monkeypatch.setattr(small, "_run", forward)
     times = time_steps(small, None, gammas=[2], batches=[1, 4], contexts=[16], rounds=2)
     assert {timed.batch for timed in times.forwards} == {1}
-    (note,) = times.notes
-    assert re.match(r"batch 4, context 16 ran out of memory and was left out; .* GB are", note)
+    assert times.left_out == ((4, 16),)
 
 
 # ── threads and the clock ────────────────────────────────────────────────────────────────────

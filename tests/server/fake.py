@@ -6,7 +6,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +27,9 @@ class Fake:
     "usage" (cumulative), "timings" (llama.cpp), "logprobs", "end" (only at the end), "nothing".
 
     `probabilities` maps a token (one word with its space) to its probability and whether it is the
-    most probable; `scores` names how it scores text: "echo", "prompt_logprobs", "no".
+    most probable; `scores` names how it scores text: "echo", "no". It `dies` after so many streams;
+    `after` so many something is called. `models`: what /v1/models answers, if it `lists` any.
+    `bos` stands before an echo; `strips`: its tokens have lost their spaces.
     """
 
     owner: str = "vllm"
@@ -40,10 +42,18 @@ class Fake:
     probabilities: dict[str, tuple[float, bool]] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    streams: int = 0
     running: int = 0
     most_running: int = 0
     drafts: int = 100
+    drafting: bool = True
     address: str = ""
+    dies: int | None = None
+    after: tuple[int, Callable[[], None]] | None = None
+    models: str = ""
+    lists: bool = True
+    bos: str = ""
+    strips: bool = False
 
     def events(self) -> Iterator[tuple[float, dict[str, Any]]]:
         """(seconds to wait, event)."""
@@ -84,7 +94,9 @@ def handler_of(fake: Fake) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def do_GET(self) -> None:
-            if self.path == "/v1/models":
+            if self.path == "/v1/models" and fake.models:
+                self._answer(200, fake.models)
+            elif self.path == "/v1/models" and fake.lists:
                 listed = {"data": [{"id": "fake", "owned_by": fake.owner}]}
                 self._answer(200, json.dumps(listed))
             elif self.path == "/metrics" and fake.metrics:
@@ -112,6 +124,13 @@ def handler_of(fake: Fake) -> type[BaseHTTPRequestHandler]:
                 self._answer(404, "not here")
 
         def _stream(self) -> None:
+            fake.streams += 1
+            if fake.dies is not None and fake.streams > fake.dies:
+                self.close_connection = True
+                self.connection.close()
+                return
+            if fake.after is not None and fake.streams == fake.after[0]:
+                fake.after[1]()
             fake.running += 1
             fake.most_running = max(fake.most_running, fake.running)
             self.send_response(200)
@@ -121,9 +140,9 @@ def handler_of(fake: Fake) -> type[BaseHTTPRequestHandler]:
                 time.sleep(wait)
                 self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
                 self.wfile.flush()
-            self.wfile.write(b"data: [DONE]\n\n")
-            fake.drafts += 10
+            fake.drafts += 10 * fake.drafting
             fake.running -= 1
+            self.wfile.write(b"data: [DONE]\n\n")
             self.close_connection = True
 
         def _scored(self, body: dict[str, Any]) -> tuple[int, str]:
@@ -136,18 +155,14 @@ def handler_of(fake: Fake) -> type[BaseHTTPRequestHandler]:
                     offsets.append(offsets[-1] + len(token))
                 best = [{t: v} | ({} if top else {"other": v + 0.1})
                         for t, v, (_, top) in zip(tokens, logs, known, strict=True)]  # fmt: skip
+                shown = [token.strip() for token in tokens] if fake.strips else tokens
                 echoed = {
-                    "tokens": [*tokens, " new"], "token_logprobs": [None, *logs[1:], -0.1],
-                    "top_logprobs": [None, *best[1:], {" new": -0.1}],
-                    "text_offset": [*offsets, len(body["prompt"])],
+                    "tokens": [fake.bos, *shown, " new"],
+                    "token_logprobs": [None, *logs, -0.1],
+                    "top_logprobs": [None, *best, {" new": -0.1}],
+                    "text_offset": [0, *offsets, len(body["prompt"])],
                 }  # fmt: skip
                 return 200, json.dumps({"choices": [{"text": "", "logprobs": echoed}]})
-            if fake.scores == "prompt_logprobs" and body.get("prompt_logprobs"):
-                rows = [None, *(
-                    {t: {"logprob": v, "rank": 1 if top else 2, "decoded_token": t}}
-                    for t, v, (_, top) in zip(tokens[1:], logs[1:], known[1:], strict=True)
-                )]  # fmt: skip
-                return 200, json.dumps({"choices": [{"text": "", "prompt_logprobs": rows}]})
             if body.get("echo") or body.get("prompt_logprobs"):
                 return 400, "no scoring here"
             return 200, json.dumps({"choices": [{"text": " written by me"}]})

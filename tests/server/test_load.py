@@ -8,14 +8,17 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fake import Fake, serving
+from fake import METRICS, Fake, serving
 
 from specmath.checks import InputError
 from specmath.cli import cli
+from specmath.cli.server import spec_fields
 from specmath.logs import read
-from specmath.server.client import ServerError
-from specmath.server.load import Load, LoadPlan, run_load
-from specmath.server.stream import Streamed, stream_one
+from specmath.measure.server.client import ServerError
+from specmath.measure.server.load import Load, LoadPlan, run_load
+from specmath.measure.server.stream import Streamed, stream_one
+from specmath.outfile import BENCHMARK
+from specmath.words.measured import load_said
 
 PLAN = LoadPlan(prompts=["one", "two"], requests=6, concurrency=3, max_tokens=9)
 
@@ -51,8 +54,20 @@ def test_without_counts_the_usage_at_the_end_gives_tpot_only() -> None:
     stream = found.streams[0]
     assert stream.total == 9
     assert stream.itl_token is None
-    assert stream.tpot == pytest.approx((stream.e2e - stream.ttft) / 8)
+    assert stream.tpot == pytest.approx((stream.times[-1] - stream.ttft) / 8)
     assert "mean_itl_token_ms" not in found.summary()
+
+
+def test_a_stream_without_usage_tells_no_time_per_token() -> None:
+    """Chunks of 1, 3, 1 and 4 tokens: four chunks are no four tokens."""
+    found = load(Fake(tells="nothing"))
+    assert not found.exact_tokens
+    assert not found.counted
+    summary = found.summary()
+    assert summary["mean_ttft_ms"] > 0
+    assert summary["mean_itl_ms"] > 0
+    assert not {"mean_tpot_ms", "total_output_tokens", "output_throughput"} & summary.keys()
+    assert "neither TPOT" in load_said(found)
 
 
 def test_one_token_a_chunk_needs_no_counts() -> None:
@@ -129,7 +144,7 @@ def test_summary_is_read_as_a_benchmark_result() -> None:
 
 
 async def _one(address: str) -> Streamed | None:
-    from specmath.server.client import open_client
+    from specmath.measure.server.client import open_client
 
     async with open_client(address) as client:
         return await stream_one(client, "/v1/chat/completions", {"stream": True, "max_tokens": 1})
@@ -152,7 +167,8 @@ def command(*arguments: str) -> str:
 def test_command_with_and_without_speculation(tmp_path) -> None:
     """Plain: 8 chunks of a token; speculative: the same tokens in two chunks."""
     saved = tmp_path / "result.json"
-    with serving(Fake(chunks=(1, 4, 4))) as fast, serving(Fake(chunks=(1,) * 9)) as slow:
+    plain = Fake(chunks=(1,) * 9, metrics=False)
+    with serving(Fake(chunks=(1, 4, 4))) as fast, serving(plain) as slow:
         text = command(
             fast.address, "--plain-url", slow.address, "--requests", "4", "--max-tokens", "9",
             "--save", str(saved), "--c", "0.1", "--format", "json",
@@ -163,8 +179,16 @@ def test_command_with_and_without_speculation(tmp_path) -> None:
     # The fake's page: 10 drafts a request, 70% accepted at γ=1.
     assert found["spec_decode_num_drafts"] == 40
     assert found["spec_decode_acceptance_length"] == pytest.approx(1.7)
+    assert BENCHMARK.search(saved.read_bytes())
     (reading,) = read(saved)
     assert (reading.steps, reading.accepted) == (40, 28)
+
+
+def test_a_draft_of_which_nothing_is_accepted_is_saved_as_speculation() -> None:
+    pages = [METRICS.format(drafts=n, drafted=4 * n, accepted=0) for n in (10, 30)]
+    fields = spec_fields(read(pages))
+    assert fields["spec_decode_num_drafts"] == 20
+    assert fields["spec_decode_acceptance_rate"] == 0.0
 
 
 def test_command_in_words_and_bad_bodies() -> None:

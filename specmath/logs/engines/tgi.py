@@ -6,44 +6,43 @@ of that step), and one of 0 for prefill. So N = count − requests, A = sum.
 
 from __future__ import annotations
 
-from specmath.logs.engine import Engine, Parser
-from specmath.logs.notes import Notes, Place
-from specmath.logs.prometheus import Change, Scrapes
-from specmath.logs.record import Reading
-from specmath.logs.requests import survival_of
-from specmath.logs.tally import make_reading
+from collections.abc import Sequence
 
-__all__ = ["ENGINE"]
+from specmath.logs.counts import make_reading, survival_of
+from specmath.logs.engines.page import Page, scraped
+from specmath.logs.engines.prometheus import Change
+from specmath.logs.engines.served import ServedNames
+from specmath.logs.reading import Counts, Lane, Reading
 
 _SKIPPED = "tgi_request_skipped_tokens"
 _REQUESTS = "tgi_request_count"
+_NAMES = ServedNames(
+    tpot=("tgi_request_mean_time_per_token_duration",),
+    e2e=("tgi_request_duration",),
+    queue=("tgi_request_queue_duration",),
+    running=("tgi_batch_current_size",),
+    waiting=("tgi_queue_size",),
+    requests=(_REQUESTS,),
+    prompt_tokens=("tgi_request_input_length_sum",),
+    generated=("tgi_request_generated_tokens_sum",),
+)
 
 
-class Tgi(Parser):
+class Tgi(Page):
     """Reads the sum and count always, and the buckets where an operator configured them."""
 
-    def __init__(self, gamma: int | None, notes: Notes) -> None:
-        super().__init__(gamma, notes)
-        self._scrapes = Scrapes(notes, gauges=(_SKIPPED,))
-        self._zero = False
+    name = "tgi"
+    prefix = "tgi_"
+    marks = (b"tgi_",)
+    empty = "TGI metrics in which nothing was accepted"
+    gauges = (_SKIPPED,)
+    names = _NAMES
 
-    def line(self, text: str, at: Place) -> None:
-        if text.startswith("tgi_"):
-            self._scrapes.add(text, at)
-
-    def readings(self) -> list[Reading]:
-        found = []
-        for total, steps in self._scrapes.changes().values():
-            if (reading := self._reading(total, bool(steps))) is not None:
-                found.append(reading)
-        return found
-
-    def _reading(self, total: Change, between: bool) -> Reading | None:
+    def page(self, lane: Lane, total: Change, steps: Sequence[Change]) -> Reading | None:
         records, accepted = total.count(f"{_SKIPPED}_count"), total.count(f"{_SKIPPED}_sum")
         requests = total.count(_REQUESTS)
-        steps = (records or 0) - (requests or 0)
-        if not accepted or steps <= 0:
-            self._zero = True
+        decoded = (records or 0) - (requests or 0)
+        if not accepted or decoded <= 0:
             return None
         warnings = [
             "TGI accepts a drafted token if it equals the sampled one: at a temperature above 0 "
@@ -62,20 +61,11 @@ class Tgi(Parser):
             warnings.append(
                 f"gamma {gamma} is the most accepted in one step: the draft may be longer"
             )
-        return make_reading(
-            "tgi",
-            "Prometheus, change between scrapes" if between else "Prometheus, since start",
-            steps=steps,
-            accepted=accepted,
-            survival=survival,
-            from_histogram=True,
-            gamma=gamma,
-            generated=accepted + (records or 0),
-            warnings=warnings,
-        )
-
-    def without(self) -> str | None:
-        return "TGI metrics in which nothing was accepted" if self._zero else None
+        counts = Counts(
+            decoded, None, accepted, survival, gamma,
+            generated=accepted + (records or 0), histogram=True,
+        )  # fmt: skip
+        return make_reading(scraped("tgi", steps), counts, warnings=warnings)
 
 
 def _survival(below: list[float], requests: int, accepted: int) -> tuple[float, ...] | None:
@@ -87,6 +77,3 @@ def _survival(below: list[float], requests: int, accepted: int) -> tuple[float, 
     if abs(sum(i * count for i, count in enumerate(counts)) - accepted) > 0.01 * accepted:
         return None
     return survival_of(counts) if sum(counts) > 0 else None
-
-
-ENGINE = Engine("tgi", (b"tgi_request_skipped_tokens", b"tgi_request_count"), Tgi)

@@ -1,0 +1,1 @@
+"""llama.cpp: its server log, and its responses, metrics page and tools."""

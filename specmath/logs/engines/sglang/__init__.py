@@ -1,0 +1,1 @@
+"""SGLang: its log, and its metrics, records and benchmark client."""

@@ -1,0 +1,1 @@
+"""The public record: what others measured, laid beside what this product predicts for it."""

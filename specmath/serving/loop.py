@@ -1,0 +1,385 @@
+"""The server law: what a token takes where other requests' prompts are read meanwhile.
+
+    TPOT = step(B₁) s/τ + A (P + P_draft) / (N − 1)
+
+P is the increment that one uncached prompt adds to the steps it shares, P_draft the drafter's own,
+0 in the plain arm; N the output tokens of a request.
+
+    batch held at B     A = B−1          B₁ = B
+    closed loop of C    A (D + R) = (C−1) D         B₁ = 1 + A
+                        TTFT = P + R (step(B₁) + A P / D)
+    one wave of C       A = (C−1)/2      B₁ = C                TTFT = (C+1)/2 P
+    open loop at λ      A = B            B₁ = 1 + B            B = λ (N−1) TPOT, so that
+                        TPOT = step(B₁) s/τ / (1 − λ P), stable iff λ < λ_max
+                        λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
+
+The closed loop is counted in steps, which all requests share however long they are: one decodes
+for D = (N−1)/τ of them, and before that R go by: half a step that is under way, those that read its
+⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1, where prompts of k chunks fill a share
+u = A k / D < 1 of what steps can read. A decode-only worker has P = 0. B_max is what memory holds.
+Mean-field: no spread of lengths or arrivals, so that an open loop is low near saturation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specmath.checks import FloatArray, InputError, IntArray, real, whole
+from specmath.serving.memory import Memory
+from specmath.serving.pair import ServedPair
+from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
+
+__all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
+
+Loop = Literal["held", "closed", "wave", "open"]
+
+HALVINGS = 50
+"""Of the bracket in which the requests are sought that decode in a closed loop."""
+
+ROUNDS = 60
+"""Of an open loop's fixed point, damped by half: it settles to 1e-9 in about thirty."""
+
+MOST_BUSY = 0.95
+"""The share of the time for prompts beyond which a queue of them has no mean to speak of."""
+
+UNENDING = 1e3
+"""How many times a token and a first token are taken to last at a γ that cannot carry an open loop,
+where the queue grows without end: beyond any that can, and still a number."""
+
+GRID = 14
+"""Batches, spread geometrically, between which a step is interpolated."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What a server is asked to do.
+
+    Attributes
+    ----------
+    prompt_tokens, output_tokens
+        Means of a request, ≥ 0 and ≥ 1.
+    batch
+        B, sequences that decode in every step: the server is kept there.
+    concurrency
+        C, requests in flight, each replaced when it ends: a closed loop.
+    request_rate
+        λ, requests a second of one replica: an open loop. Exactly one of the three is given.
+    one_wave
+        All C are sent at once, and no more come: a benchmark with as many prompts as concurrency.
+    prefix_hit, prefix_hit_speculative
+        Share of the prompt tokens that the prefix cache holds, in the plain arm and with
+        speculation, in [0, 1].
+    chunk_tokens
+        Tokens of one step at most.
+    decode_only
+        Prompts are read by other workers.
+    """
+
+    prompt_tokens: int
+    output_tokens: int
+    batch: int | None = None
+    concurrency: int | None = None
+    request_rate: float | None = None
+    one_wave: bool = False
+    prefix_hit: float = 0.0
+    prefix_hit_speculative: float = 0.0
+    chunk_tokens: int = CHUNK_TOKENS
+    decode_only: bool = False
+
+    def __post_init__(self) -> None:
+        whole("prompt_tokens", self.prompt_tokens, 0)
+        whole("output_tokens", self.output_tokens, 1)
+        whole("chunk_tokens", self.chunk_tokens, 1)
+        for name in ("prefix_hit", "prefix_hit_speculative"):
+            real(name, getattr(self, name), 0, 1)
+        loads = (self.batch, self.concurrency, self.request_rate)
+        if sum(load is not None for load in loads) != 1:
+            raise InputError(
+                f"exactly one of batch, concurrency and request_rate must be given, got {loads}"
+            )
+        for name in ("batch", "concurrency"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), 1)
+        if self.request_rate is not None:
+            real("request_rate", self.request_rate, 0, low_open=True)
+
+    @property
+    def loop(self) -> Loop:
+        """Which loop it is."""
+        if self.request_rate is not None:
+            return "open"
+        if self.batch is not None:
+            return "held"
+        return "wave" if self.one_wave else "closed"
+
+    @property
+    def decoded_tokens(self) -> int:
+        """N − 1: output tokens that come from decode steps, all but the first."""
+        return max(1, self.output_tokens - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """What the law gives over γ = 0 … K; γ=0 is the plain arm. Arrays of one shape, seconds.
+
+    batch: B₁, sequences in a step. plain: a step of as many without a draft. verify, draft, extra:
+    what that step takes. waiting: S, what other prompts take of each token. tpot, ttft: of a
+    request; `UNENDING` times as long at a γ that cannot carry an open loop. most_requests: λ_max,
+    requests a second.
+    """
+
+    requests: Requests
+    batch: FloatArray
+    plain: FloatArray
+    verify: FloatArray
+    draft: FloatArray
+    extra: FloatArray
+    waiting: FloatArray
+    tpot: FloatArray
+    ttft: FloatArray
+    most_requests: FloatArray
+
+    def carries(self, gamma: int) -> bool:
+        """Whether γ keeps up with an open loop; the other loops wait for it."""
+        return (self.requests.request_rate or 0.0) < float(self.most_requests[gamma])
+
+    @property
+    def step(self) -> FloatArray:
+        """Seconds of one step."""
+        return self.verify + self.draft + self.extra
+
+    @property
+    def e2e(self) -> FloatArray:
+        """Seconds of a whole request: the first token, and steps for the others."""
+        return self.ttft + (self.requests.output_tokens - 1) * self.tpot
+
+    def throughput(self, tpot: ArrayLike, gamma: int) -> FloatArray:
+        """Output tokens a second of one replica at that TPOT: B / TPOT where a batch is held,
+        C N / (TTFT + (N−1) TPOT) in a closed loop, λ N in an open one, whatever it takes."""
+        r, seconds = self.requests, np.asarray(tpot, dtype=float)
+        if r.request_rate is not None:
+            return np.full(seconds.shape, r.request_rate * r.output_tokens)
+        if r.batch is not None:
+            return np.asarray(r.batch / seconds)
+        whole_request = self.ttft[gamma] + r.decoded_tokens * seconds
+        return np.asarray((r.concurrency or 1) * r.output_tokens / whole_request)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Seconds of a step and of a prompt over batches, for γ = 0 … K, where the law interpolates.
+
+    verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
+    steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
+    step's tokens of its own.
+    """
+
+    batches: FloatArray
+    verify: FloatArray
+    draft: FloatArray
+    extra: FloatArray
+    prompts: FloatArray
+    most: IntArray
+    groups: int = 1
+
+    @classmethod
+    def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
+        """The grid of a pair up to γ = top, at its context."""
+        gammas = np.arange(top + 1)
+        if requests.batch is not None:  # nothing to solve for
+            most = np.full(top + 1, requests.batch)
+            batches = np.array([requests.batch])
+            others = np.maximum(batches - 1.0, 1.0)
+        else:
+            most = _held_by_memory(pair, top)
+            largest = max(2, requests.concurrency or int(most.max()))
+            batches = np.unique(np.rint(np.geomspace(1, largest, GRID)).astype(int))
+            others = batches.astype(float)
+        parts = pair.parts_grid(batches, [pair.context_tokens], gammas)
+        verify, draft, extra = (part[:, 0] for part in parts)
+        length = requests.prompt_tokens
+        plain, drafting = (_prompt(pair, requests, length, others, arm) for arm in (False, True))
+        prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
+        groups = pair.place.attention_dp
+        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups)
+
+    def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
+        """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
+        if len(self.batches) == 1:
+            return np.asarray(values[0])
+        # Of a few γ only, sixty times a state: np.clip costs more than all the rest of it.
+        high = np.searchsorted(self.batches, batch)
+        high = np.minimum(np.maximum(high, 1), len(self.batches) - 1)
+        low = high - 1
+        width = self.batches[high] - self.batches[low]
+        share = np.minimum(np.maximum((batch - self.batches[low]) / width, 0.0), 1.0)
+        column = np.arange(values.shape[1])
+        return np.asarray(values[low, column] * (1 - share) + values[high, column] * share)
+
+    @cached_property
+    def steps(self) -> FloatArray:
+        """Seconds of one step at the grid's batches, of each γ."""
+        return self.verify + self.draft + self.extra
+
+    def step(self, batch: FloatArray) -> FloatArray:
+        """Seconds of one step of each γ."""
+        return self.at(self.steps, batch)
+
+
+def _held_by_memory(pair: ServedPair, top: int) -> IntArray:
+    """B_max of γ = 0 … top; at least 1, though by this estimate not one may fit."""
+    both, alone = Memory.of(pair), Memory(pair.place)
+    context = pair.context_tokens
+    with_draft = [both.largest_batch(context, gamma) for gamma in range(1, top + 1)]
+    return np.asarray(np.maximum([alone.largest_batch(context), *with_draft], 1))
+
+
+def waiting_seconds(
+    pair: ServedPair, requests: Requests, batches: IntArray, contexts: IntArray
+) -> FloatArray:
+    """S of each batch that is held and each context, in either arm: (batches, contexts, 2), seconds
+    a token. The prompt keeps its share of the context."""
+    b = np.asarray(batches, dtype=float)[:, None]
+    length = np.round(requests.prompt_tokens / pair.context_tokens * np.asarray(contexts))[None]
+    others = np.maximum(b - 1.0, 1.0)
+    each = [_prompt(pair, requests, length, others, arm) for arm in (False, True)]
+    return np.asarray((b - 1.0)[..., None] * np.stack(each, axis=-1) / requests.decoded_tokens)
+
+
+def _prompt(
+    pair: ServedPair, r: Requests, length: ArrayLike, batch: FloatArray, drafts: bool
+) -> FloatArray:
+    """P of prompts of that length beside a batch, with P_draft where the arm drafts."""
+    if r.decode_only or not np.any(length):
+        return np.zeros(np.broadcast_shapes(np.shape(length), batch.shape))
+    hit = r.prefix_hit_speculative if drafts else r.prefix_hit
+    own = pair.drafter.prefill_place(pair.place) if drafts else None
+    cached = np.floor(hit * np.asarray(length))
+    each = [
+        prefill_seconds(place, length, batch, chunk_tokens=r.chunk_tokens, cached_tokens=cached)
+        for place in (pair.place, own)
+        if place is not None
+    ]
+    return np.asarray(sum(each, start=np.zeros(())))
+
+
+def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
+    """The law's fixed point over γ = 0 … K.
+
+    Parameters
+    ----------
+    grid
+        Seconds over batches.
+    requests
+        What is asked of the server.
+    tokens
+        τ over γ = 0 … K, over all steps, shape (K+1,); 1 at γ=0.
+
+    Returns
+    -------
+    Steady
+        The state in which the server stays.
+
+    Raises
+    ------
+    InputError
+        A request rate that plain decoding cannot carry.
+    """
+    held = grid.most.astype(float)
+    most_requests = 1.0 / (
+        grid.at(grid.prompts, held) + requests.decoded_tokens * grid.step(held) / (tokens * held)
+    )
+    batch, waiting, ttft = _SOLVERS[requests.loop](grid, requests, tokens, most_requests)
+    parts = (grid.verify, grid.draft, grid.extra)
+    verify, draft, extra = (grid.at(part, batch) for part in parts)
+    plain = grid.at(np.broadcast_to(grid.steps[:, :1], grid.steps.shape), batch)
+    tpot = (verify + draft + extra) / tokens + waiting
+    return Steady(requests, batch, plain, verify, draft, extra, waiting, tpot, ttft, most_requests)
+
+
+def _fresh(r: Requests, tokens: FloatArray) -> FloatArray:
+    """Tokens of a prompt that a server reads, over γ; none where others read them."""
+    hits = np.where(np.arange(len(tokens)) == 0, r.prefix_hit, r.prefix_hit_speculative)
+    return 0.0 * hits if r.decode_only else r.prompt_tokens * (1.0 - hits)
+
+
+State = tuple[FloatArray, FloatArray, FloatArray]
+"""B₁, S and TTFT over γ."""
+
+
+def _first_token(
+    r: Requests, step: FloatArray, batch: FloatArray, prompt: FloatArray
+) -> FloatArray:
+    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step that the
+    others share, and half of the step that is under way on arrival."""
+    chunks = np.ceil(np.maximum(_fresh(r, batch), 1.0) / r.chunk_tokens)
+    company = np.minimum(batch - 1.0, 1.0)
+    return np.asarray(prompt + (chunks + 0.5) * step * company)
+
+
+def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
+    """B decode in every step, and each lost one is replaced at once."""
+    batch = np.full(tokens.shape, float(r.batch or 1))
+    prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
+    waiting = (batch - 1.0) * prompt / r.decoded_tokens
+    return batch, waiting, _first_token(r, grid.step(batch), batch, prompt)
+
+
+def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
+    """C in flight, each replaced when it ends; those that memory does not hold wait outside."""
+    n, inside = r.decoded_tokens, np.minimum(float(r.concurrency or 1), grid.most.astype(float))
+    decodes, fresh = n / tokens, _fresh(r, tokens)
+    reads = np.maximum(np.ceil(fresh / r.chunk_tokens), 1.0) + 0.5
+    each = np.maximum(fresh, 1.0) / (r.chunk_tokens * grid.groups)
+    low, high = np.zeros(tokens.shape), np.minimum(inside - 1.0, decodes / each)
+    for _round in range(HALVINGS):
+        others = 0.5 * (low + high)
+        used = others * each / decodes
+        before = reads + each * used / (2.0 * (1.0 - used))
+        fewer = others * (decodes + before) < (inside - 1.0) * decodes
+        low, high = np.where(fewer, others, low), np.where(fewer, high, others)
+    batch = 1.0 + others
+    step, prompt = grid.step(batch), grid.at(grid.prompts, np.maximum(others, 1.0))
+    waiting = others * prompt / n
+    company = np.minimum(inside - 1.0, 1.0)
+    ttft = prompt + company * before * (step + prompt * others / decodes)
+    # By Little's law a request takes C / (requests a second) in all.
+    outside = (float(r.concurrency or 1) / inside - 1.0) * (ttft + n * (step / tokens + waiting))
+    return batch, waiting, ttft + outside
+
+
+def _wave(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
+    """All C sent at once: the mean request waits for half of the prompts, before and after its
+    first token alike."""
+    inside = np.minimum(float(r.concurrency or 1), grid.most.astype(float))
+    prompt = grid.at(grid.prompts, inside)
+    waiting = (inside - 1.0) / 2.0 * prompt / r.decoded_tokens
+    return inside, waiting, (inside + 1.0) / 2.0 * prompt
+
+
+def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray) -> State:
+    """λ requests a second, whatever the server does."""
+    rate, n = float(r.request_rate or 0.0), r.decoded_tokens
+    if rate >= most_requests[0]:
+        raise InputError(
+            f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
+            f"with plain decoding, got {rate:g}"
+        )
+    tpot = grid.step(np.ones(tokens.shape)) / tokens
+    for _ in range(ROUNDS):
+        others = np.minimum(rate * n * tpot, grid.most - 1.0)
+        batch = 1.0 + others
+        prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
+        busy = np.minimum(rate * prompt, MOST_BUSY)
+        tpot = 0.5 * tpot + 0.5 * grid.step(batch) / tokens / (1.0 - busy)
+    ttft = _first_token(r, grid.step(batch), batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
+    longer = np.where(rate < most_requests, 1.0, UNENDING)
+    return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
+
+
+_SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

@@ -1,1 +1,0 @@
-"""Tables and the files they become: CSV and XLSX, with values or with live formulas."""

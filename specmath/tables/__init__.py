@@ -1,0 +1,45 @@
+"""The tables that pages, command line and files show: each number with its live formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from specmath.predict import Prediction
+from specmath.tables.hardware import batch_table, drafters_table, drafts_table
+from specmath.tables.prediction import (
+    alpha_gamma_table,
+    bill_table,
+    crossover_table,
+    draft_cost_table,
+    gamma_table,
+    numbers_table,
+    regime_costs,
+    regime_table,
+)
+from specmath.tables.table import Table
+
+__all__ = [
+    "TABLES",
+    "alpha_gamma_table",
+    "batch_table",
+    "bill_table",
+    "crossover_table",
+    "draft_cost_table",
+    "drafters_table",
+    "drafts_table",
+    "gamma_table",
+    "numbers_table",
+    "regime_costs",
+    "regime_table",
+]
+
+TABLES: dict[str, Callable[[Prediction], Table]] = {
+    "gamma": gamma_table,
+    "batch": batch_table,
+    "drafters": drafters_table,
+    "regimes": regime_table,
+    "alpha_gamma": alpha_gamma_table,
+    "crossover": crossover_table,
+    "draft_cost": draft_cost_table,
+}
+"""Tables made from one prediction, by name."""

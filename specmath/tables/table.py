@@ -1,0 +1,348 @@
+"""The one table that the screen, the CSV and the workbook all show.
+
+A `Table` holds values and, beside them, the formula that makes each value from the others. The
+values come from the library's own functions; the formulas are templates that `files` turns into
+cell references. So the number on the page is the number in the file, and changing an input in the
+opened file changes what follows from it.
+
+A template is written in operators, numbers and references only, because the names of spreadsheet
+functions are translated ("SUM" is "SUMME" in German) and a CSV carries the formula as text:
+
+    {name}     the cell of column `name` in the same row, or else the input `name`
+    {name^}    the cell of column `name` in the row above
+    + - * / ^ ( ) >= <= <> < > =    and plain numbers, with a point
+
+A minus always stands between two operands (write 0-x): Excel reads -2^2 as 4, most else as -4.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from specmath.checks import InputError
+
+__all__ = [
+    "Basis",
+    "Cell",
+    "Chart",
+    "Column",
+    "Input",
+    "Table",
+    "Token",
+    "parse",
+    "render",
+    "shown",
+]
+
+Cell = float | int | str | bool | None
+Basis = Literal["computed", "measured", "published", "assumed"]
+
+STAMP = ("specmath_version", "date", "scenario")
+"""Columns that every exported file adds; no column or input may take these names."""
+
+MAX_ROWS = 1_048_575
+"""Rows of a worksheet less its header."""
+
+MAX_NUMBER = 1e307
+"""Excel's largest number, roughly."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)
+_FORMAT = re.compile(
+    r'(?P<group>#,##)?0(?:\.(?P<decimals>0+))?(?P<percent>%)?(?:"(?P<tail>[^"]*)")?'
+)
+_COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its values, the formula of each, and what it means.
+
+    `values` are numbers, text or None; nan becomes None, which means unknown and gives an empty
+    cell. `formulas` is empty or has one template (or None: a constant) a row. `format` is a number
+    format: 0, 0.00, #,##0, 0.0% and the like, with a quoted ending if wanted (0.00"×").
+    """
+
+    name: str
+    label: str
+    unit: str
+    definition: str
+    values: tuple[Cell, ...]
+    formulas: tuple[str | None, ...] = ()
+    format: str = ""
+    basis: Basis = "computed"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        _check_head("column", self.name, self.format)
+        where = f"column {self.name}"
+        object.__setattr__(self, "values", tuple(_cell(where, v) for v in self.values))
+        object.__setattr__(self, "formulas", tuple(self.formulas))
+        if self.formulas and len(self.formulas) != len(self.values):
+            raise InputError(
+                f"{where} must have as many formulas as values ({len(self.values)}) or none, "
+                f"got {len(self.formulas)}"
+            )
+        for value, template in zip(self.values, self.formulas, strict=bool(self.formulas)):
+            if template is not None and isinstance(value, str):
+                raise InputError(f"{where} must hold numbers where it has formulas, got {value!r}")
+
+    def formula(self, row: int) -> str | None:
+        """The template of that row; None where the cell is a constant or its value unknown."""
+        return self.formulas[row] if self.formulas and self.values[row] is not None else None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A scenario constant that formulas refer to: one named cell of the workbook."""
+
+    name: str
+    label: str
+    unit: str
+    definition: str
+    value: Cell
+    format: str = ""
+    basis: Basis = "assumed"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        _check_head("input", self.name, self.format)
+        object.__setattr__(self, "value", _cell(f"input {self.name}", self.value))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What the workbook draws: the column on the x axis and those on the y axis.
+
+    `colors` is empty or has one "#rrggbb" a y column; `y_label` is empty to use their labels.
+    """
+
+    x: str
+    y: tuple[str, ...]
+    y_label: str = ""
+    colors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.y:
+            raise InputError("chart must have at least 1 y column, got 0")
+        if self.colors and len(self.colors) != len(self.y):
+            raise InputError(
+                f"chart must have {len(self.y)} colors or none, got {len(self.colors)}"
+            )
+        for color in self.colors:
+            if not _COLOUR.fullmatch(color):
+                raise InputError(f'chart color must look like "#1f77b4", got {color!r}')
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length, the inputs their formulas refer to, and a chart if it has one.
+
+    Raises InputError where names clash or do not resolve, lengths differ, a formula goes round in
+    a circle, looks above the first row, or would turn an unknown or a text into a number.
+    """
+
+    title: str
+    name: str
+    columns: tuple[Column, ...]
+    inputs: tuple[Input, ...] = ()
+    chart: Chart | None = None
+
+    def __post_init__(self) -> None:
+        _check_head("table", self.name)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        _check_shape(self)
+        _check_formulas(self)
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def column(self, name: str) -> Column:
+        """The column of that name; InputError listing the names where there is none."""
+        columns = {column.name: column for column in self.columns}
+        if name not in columns:
+            raise InputError(f"column must be one of {', '.join(columns)}, got {name!r}")
+        return columns[name]
+
+    def rows(self) -> list[dict[str, Cell]]:
+        """One dict a row, column name to value; None where unknown."""
+        return [{c.name: c.values[row] for c in self.columns} for row in range(len(self))]
+
+
+def shown(value: Cell, number_format: str = "") -> str:
+    """The value as a person reads it in that number format; "" where unknown."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    match = _FORMAT.fullmatch(number_format)
+    if not match:
+        return f"{value:d}" if isinstance(value, int) else f"{value:.6g}"
+    decimals = len(match["decimals"] or "")
+    kind = "%" if match["percent"] else "f"
+    return f"{value:z{',' if match['group'] else ''}.{decimals}{kind}}{match['tail'] or ''}"
+
+
+def _check_head(what: str, name: str, number_format: str = "") -> None:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{what} name must be an ASCII letter, then up to 99 letters, digits or _, got {name!r}"
+        )
+    if number_format and not _FORMAT.fullmatch(number_format):
+        raise InputError(
+            f"{name} format must be like 0.00, #,##0 or 0.0% with an optional quoted ending, "
+            f"got {number_format!r}"
+        )
+
+
+def _cell(where: str, value: object) -> Cell:
+    """`value` as a plain Python cell: nan is unknown; infinity is refused, no cell can hold it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, bool | int | float) and abs(value) <= MAX_NUMBER:
+        return value
+    raise InputError(
+        f"{where} must hold numbers within ±{MAX_NUMBER:g}, text or None, got {value!r}"
+    )
+
+
+def _check_shape(table: Table) -> None:
+    if not table.columns or not table.columns[0].values:
+        raise InputError(f"table {table.name} must have at least 1 column and 1 row, got none")
+    seen = set(STAMP)
+    for name in (*(c.name for c in table.columns), *(i.name for i in table.inputs)):
+        # Excel's names do not tell case apart, nor may a CSV have two columns of one name.
+        if name.lower() in seen:
+            raise InputError(f"table {table.name} must have unique names, got {name!r} twice")
+        seen.add(name.lower())
+    rows = len(table)
+    if rows > MAX_ROWS:
+        raise InputError(f"table {table.name} must have at most {MAX_ROWS} rows, got {rows}")
+    for column in table.columns:
+        if len(column.values) != rows:
+            raise InputError(
+                f"column {column.name} must have {rows} values as the first column has, "
+                f"got {len(column.values)}"
+            )
+    if table.chart:
+        for name in (table.chart.x, *table.chart.y):
+            table.column(name)
+
+
+def _check_formulas(table: Table) -> None:
+    columns = {column.name: column for column in table.columns}
+    inputs = {item.name: item.value for item in table.inputs}
+    for row in range(len(table)):
+        graph: dict[str, list[str]] = {}
+        for name, column in columns.items():
+            template = column.formulas[row] if column.formulas else None
+            for token in parse(template) if template is not None else ():
+                if token.kind not in REFERENCES:
+                    continue
+                where = f"column {name}, row {row}: {template!r}"
+                found = _find(where, token, row, columns, inputs)
+                # A spreadsheet reads an empty cell as 0: an unknown must stay unknown.
+                if column.values[row] is not None and not isinstance(found, int | float):
+                    raise InputError(
+                        f"{where} must refer to numbers where its own value is known, "
+                        f"but {token.text} is {found!r}"
+                    )
+                if token.kind == "here":
+                    graph.setdefault(name, []).append(token.text)
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            circle = " → ".join(error.args[1])
+            raise InputError(
+                f"table {table.name}, row {row} must not go round in a circle: {circle}"
+            ) from None
+
+
+def _find(
+    where: str, token: Token, row: int, columns: dict[str, Column], inputs: dict[str, Cell]
+) -> Cell:
+    """The value that the reference stands for in that row."""
+    above = token.kind == "above"
+    if token.text in columns:
+        if above and row == 0:
+            raise InputError(f"{where} must not look above the first row")
+        return columns[token.text].values[row - above]
+    if token.text in inputs and not above:
+        return inputs[token.text]
+    known = ", ".join(columns if above else (*columns, *inputs))
+    raise InputError(f"{where} must refer to one of {known}, got {token.text!r}")
+
+
+# ── formula templates ─────────────────────────────────────────────────────────────────────────────
+
+
+_TOKEN = re.compile(
+    r"""\{(?P<above>[A-Za-z]\w*)\^\}
+      | \{(?P<here>[A-Za-z]\w*)\}
+      | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+      | (?P<operator>>=|<=|<>|[-+*/^<>=()])
+      | \ +""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+REFERENCES = ("here", "above")
+
+
+class Token(NamedTuple):
+    """One piece of a template: a reference ("here", "above"), a "number" or an "operator"."""
+
+    kind: str
+    text: str
+
+
+@lru_cache(maxsize=4096)
+def parse(template: str) -> tuple[Token, ...]:
+    """The template's tokens, in order; InputError where it is not a formula as described above."""
+    tokens: list[Token] = []
+    depth, position, operand_next = 0, 0, True
+    while position < len(template):
+        match = _TOKEN.match(template, position)
+        if not match:
+            raise InputError(
+                f"formula must use references, numbers and operators only, got {template!r} "
+                f"(at {template[position : position + 12]!r})"
+            )
+        position = match.end()
+        if match.lastgroup is None:
+            continue
+        token = Token(match.lastgroup, match[match.lastgroup])
+        tokens.append(token)
+        opens = token.kind != "operator" or token.text == "("
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if opens != operand_next or depth < 0:
+            raise InputError(
+                f"formula must set operands and operators in turn, got {template!r} "
+                f"(at {token.text!r})"
+            )
+        operand_next = token.kind == "operator" and token.text != ")"
+    if operand_next or depth:
+        raise InputError(f"formula must be complete, got {template!r}")
+    return tuple(tokens)
+
+
+def render(template: str, refer: Callable[[str, bool], str], decimal: str = ".") -> str:
+    """The template with each reference replaced by `refer(name, is_above)`; no leading "="."""
+    return "".join(
+        refer(text, kind == "above") if kind in REFERENCES else text.replace(".", decimal)
+        for kind, text in parse(template)
+    )

@@ -1,0 +1,34 @@
+"""One-sentence answers beside the verdict: how many tokens a step, what it costs."""
+
+from __future__ import annotations
+
+from specmath.numbers import change, changed, interval, significant, usd
+from specmath.predict import Prediction
+
+__all__ = ["cost_sentence", "step_sentence"]
+
+
+def step_sentence(prediction: Prediction) -> str:
+    """Mean and spread of the tokens a step emits, and how often the whole draft survives."""
+    p, gamma = prediction, prediction.gamma
+    acceptance = p.speculation.acceptance
+    chances, spread = acceptance.step_pmf(gamma), acceptance.step_variance(gamma) ** 0.5
+    return (
+        f"{significant(p.tokens_per_step)} tokens a step in the mean, standard deviation "
+        f"{significant(spread)}. {float(chances[-1]):.0%} of the steps keep the whole draft, "
+        f"{float(chances[0]):.0%} none of it (the one token is then the correction)."
+    )
+
+
+def cost_sentence(prediction: Prediction) -> str:
+    """What a million tokens costs at this γ, and in a compute-bound server."""
+    p = prediction
+    work = change(p.operations.value, 1.0)
+    compute = f"Compute-bound, the same γ={p.gamma} costs {work} a token."
+    if p.usd is None:
+        return f"Dollars are unknown until the target's time and the GPU price are given. {compute}"
+    plain = None if p.usd_plain is None else p.usd_plain.value
+    return (
+        f"At γ={p.gamma} a million tokens costs {interval(p.usd, usd)} instead of "
+        f"{interval(p.usd_plain, usd)} ({changed(p.usd.value, plain, p.speedup)}). {compute}"
+    )
