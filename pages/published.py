@@ -7,9 +7,10 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.published import chosen, record, show_near, show_set_aside  # noqa: E402
+from pages.ui.published import chosen, show_near, show_set_aside  # noqa: E402
 from specmath.charts.published import predicted_against_measured  # noqa: E402
 from specmath.published.claims import weighed  # noqa: E402
+from specmath.published.kept import kept  # noqa: E402
 from specmath.published.summary import others, summarise  # noqa: E402
 from specmath.tables.published import (  # noqa: E402
     claims_table,
@@ -21,7 +22,7 @@ from specmath.tables.published import (  # noqa: E402
 )
 from specmath.words.published import headline  # noqa: E402
 
-scored = record()
+scored = kept()
 told = summarise(scored)
 furniture.say(headline(told), "fact_check")
 show_near(scored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.navigation import PAGES
-from specmath.published import score
-from specmath.published.case import shipped
 
 ROOT = Path(__file__).parents[1]
 STEMS = [page.stem for page in PAGES]
@@ -35,14 +32,6 @@ BAD_LINKS = {
     "batch": "0", "usd_per_hour": "free", "acceptance_form": "guess", "colour": "red",
     "v": "99", "label": "\u0000",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def thin_record() -> Iterator[None]:
-    """The page on accuracy shows some rows of each kind: all are scored in the journey."""
-    score.KEPT.extend(score.score(shipped()[::25]))
-    yield
-    score.KEPT.clear()
 
 
 def run(stem: str, link: dict[str, str]) -> AppTest:

@@ -1,6 +1,7 @@
-"""How far predictions lie from the public record, written into README.md and docs/published.md.
+"""The public record predicted anew, and how far it lies off, in README.md and docs/published.md.
 
-python -m tools.accuracy            # writes what stands between the two marks of each
+python -m tools.accuracy      # writes specmath/data/published/predicted.csv.gz, and what stands
+                              # between the two marks of each document
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
-from specmath.published.case import Case
+from specmath.published.case import Case, shipped
+from specmath.published.kept import FILE, packed
 from specmath.published.scenario import is_mixture, is_spread
-from specmath.published.score import Scored, scored
+from specmath.published.score import Scored, score
 from specmath.published.summary import (
     BANDS,
     BEYOND,
@@ -196,5 +198,7 @@ def written(text: str, made: str) -> str:
 
 
 if __name__ == "__main__":
+    found = score(shipped())
+    Path(str(FILE)).write_bytes(packed(found))
     for path, made in DOCUMENTS.items():
-        path.write_text(written(path.read_text("utf-8"), made(scored())), encoding="utf-8")
+        path.write_text(written(path.read_text("utf-8"), made(found)), encoding="utf-8")

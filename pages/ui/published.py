@@ -1,13 +1,14 @@
 """The pieces of the page on accuracy: the record scored once, its choices, the nearest cases."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.state import scenario, touched
-from specmath.published.case import shipped
 from specmath.published.nearest import coverage_of, nearest
 from specmath.published.rows import Quantity
-from specmath.published.score import Scored, scored
+from specmath.published.score import Scored
 from specmath.published.summary import BY, Summary
 from specmath.tables.published import near_table
 from specmath.words.published import (
@@ -16,9 +17,6 @@ from specmath.words.published import (
     nearest_sentence,
     set_aside_words,
 )
-
-EVERY = 100
-"""Rows between two moves of the bar."""
 
 SHOWN: tuple[Quantity, ...] = ("speedup", "tpot_ms", "ttft_mean_ms", "itl_mean_ms", "e2e_mean_ms")
 """Quantities that something predicts."""
@@ -30,19 +28,6 @@ WAYS = {
 assert {*WAYS.values()} == {*BY}
 
 
-def record() -> list[Scored]:
-    """The public record, scored; some seconds on the first visit after the server has started."""
-    bar, total = st.empty(), len(shipped())
-
-    def told(done: int) -> None:
-        if done % EVERY == 0:
-            bar.progress(done / total, f"Predicting every published row: {done:,} of {total:,}")
-
-    found = scored(told)
-    bar.empty()
-    return found
-
-
 def chosen() -> tuple[Quantity, str]:
     """Which quantity is shown, and what its rows are told apart by."""
     left, right = st.columns(2)
@@ -51,7 +36,7 @@ def chosen() -> tuple[Quantity, str]:
     return QUANTITIES[quantity], WAYS[by]
 
 
-def show_near(found: list[Scored]) -> None:
+def show_near(found: Sequence[Scored]) -> None:
     """What the record holds of this scenario, and the rows nearest to it."""
     st.subheader("And for your scenario?", anchor=False)
     st.markdown(furniture.verbatim(coverage_words(coverage_of(scenario(), found))))

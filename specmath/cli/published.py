@@ -14,8 +14,9 @@ from specmath.cli.options import FILE, format_option, read_text
 from specmath.cli.output import print_table
 from specmath.cli.terminal import progress, say, say_json
 from specmath.published.case import cases_of, shipped
+from specmath.published.kept import kept
 from specmath.published.rows import read
-from specmath.published.score import Scored, judge, score, scored
+from specmath.published.score import Scored, judge, score
 from specmath.published.submission import GIVEN, as_csv, submission
 from specmath.published.summary import BY, Summary, summarise
 from specmath.tables.published import filled, groups_table, reasons_table, rows_table
@@ -70,6 +71,8 @@ def score_command(
 
 def _scored(file: str | None, predictions: str | None) -> list[Scored]:
     if file is None:
+        if predictions is None:
+            return list(kept())
         cases = shipped()
     else:
         path = Path(file)
@@ -85,7 +88,7 @@ def _scored(file: str | None, predictions: str | None) -> list[Scored]:
         if done % EVERY == 0:
             progress(f"{done:,} of {len(cases):,} rows")
 
-    found = scored(told) if file is None else score(cases, told=told)
+    found = score(cases, told=told)
     progress("")
     return found
 

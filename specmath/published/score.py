@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Literal, get_args
 
 from specmath.checks import InputError, short
 from specmath.estimate import Estimate
 from specmath.predict import Prediction, predict
-from specmath.published.case import Case, Reason, said_of, shipped
+from specmath.published.case import Case, Reason, said_of
 from specmath.published.rows import QUANTITIES, Kind, Quantity, read
 from specmath.published.scenario import (
     Unscorable,
@@ -27,7 +26,7 @@ from specmath.published.scenario import (
 from specmath.scenario.files import build
 from specmath.speculation import speedup
 
-__all__ = ["METHODS", "Method", "Scored", "judge", "score", "scored"]
+__all__ = ["METHODS", "Method", "Scored", "judge", "runs", "score"]
 
 Method = Literal["theorem", "step timings", "hardware", "anchored", "fixed point", "theirs"]
 METHODS: tuple[Method, ...] = get_args(Method)[:-1]
@@ -90,18 +89,6 @@ Answers = Mapping[Quantity, Found]
 MISSING: dict[str, Quantity] = {"plain": "tpot_ms", "open loop": "itl_mean_ms"}
 """The quantity named where a row measured none; of the others the speedup."""
 
-KEPT: list[Scored] = []
-"""The record once it was scored in this process."""
-_SCORING = Lock()
-
-
-def scored(told: Callable[[int], None] | None = None) -> list[Scored]:
-    """The record, scored; once a process, because a page shows it again and again."""
-    with _SCORING:  # whoever comes meanwhile waits for the same answer
-        if not KEPT:
-            KEPT.extend(score(shipped(), told=told))
-    return KEPT
-
 
 def score(cases: Iterable[Case], *, told: Callable[[int], None] | None = None) -> list[Scored]:
     """Every case by every method that it allows; equal scenarios are predicted once.
@@ -119,7 +106,7 @@ def score(cases: Iterable[Case], *, told: Callable[[int], None] | None = None) -
         In the order of the cases; each case at least once.
     """
     found: list[Scored] = []
-    for done, (case, repeats) in enumerate(_runs(cases), start=1):
+    for done, (case, repeats) in enumerate(runs(cases), start=1):
         for method, answers in _methods(case):
             for quantity in _quantities(case):
                 answer = answers if isinstance(answers, Reason) else answers.get(quantity)
@@ -136,7 +123,7 @@ LEAST: tuple[Method, ...] = ("hardware", "fixed point")
 """Methods that need least of a row, and say where they have no answer."""
 
 
-def _runs(cases: Iterable[Case]) -> Iterator[tuple[Case, str]]:
+def runs(cases: Iterable[Case]) -> Iterator[tuple[Case, str]]:
     """Each case, and the earlier one that holds the same run, "" where none."""
     first: dict[tuple[Any, ...], str] = {}
     for case in cases:
@@ -255,13 +242,13 @@ def judge(cases: Iterable[Case], text: str, name: str) -> list[Scored]:
         A column is missing, a cell is no number > 0, a quantity is none, an id is not of the
         record, or one of its quantities is predicted twice.
     """
-    runs = {case.id: (case, repeats) for case, repeats in _runs(cases)}
+    record = {case.id: (case, repeats) for case, repeats in runs(cases)}
     told: dict[tuple[str, str], Found] = {}
     for where, cells in read(text, name, (_THEIRS,), unique=False).placed():
         key = cells["id"]
-        if key not in runs:
+        if key not in record:
             raise InputError(f"{where}: id must be one of the record, got {short(key)!r}")
-        quantity = cells["quantity"] or _quantities(runs[key][0])[0]
+        quantity = cells["quantity"] or _quantities(record[key][0])[0]
         if quantity not in QUANTITIES:
             known = ", ".join(QUANTITIES)
             raise InputError(f"{where}: quantity must be one of {known}, got {short(quantity)!r}")
@@ -271,7 +258,7 @@ def judge(cases: Iterable[Case], text: str, name: str) -> list[Scored]:
             told[key, quantity] = cells["predicted"], cells["low"], cells["high"]
     return [
         Scored.of(case, quantity, "theirs", answer, repeats)
-        for case, repeats in runs.values()
+        for case, repeats in record.values()
         for quantity in _quantities(case)
         for answer in [_unscored(case) or told.get((case.id, quantity)) or Reason("theirs")]
     ]

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
+from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
 
 __all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
@@ -203,7 +204,7 @@ class Grid:
         parts = pair.parts_grid(batches, [pair.context_tokens], gammas)
         verify, draft, extra = (part[:, 0] for part in parts)
         length = requests.prompt_tokens
-        plain, drafting = (_prompt(pair, requests, length, others, arm) for arm in (False, True))
+        plain, drafting = _prompts(pair, requests, length, others)
         prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
         groups = pair.place.attention_dp
         return cls(batches.astype(float), verify, draft, extra, prompts, most, groups)
@@ -247,25 +248,31 @@ def waiting_seconds(
     b = np.asarray(batches, dtype=float)[:, None]
     length = np.round(requests.prompt_tokens / pair.context_tokens * np.asarray(contexts))[None]
     others = np.maximum(b - 1.0, 1.0)
-    each = [_prompt(pair, requests, length, others, arm) for arm in (False, True)]
-    return np.asarray((b - 1.0)[..., None] * np.stack(each, axis=-1) / requests.decoded_tokens)
+    each = np.stack(_prompts(pair, requests, length, others), axis=-1)
+    return np.asarray((b - 1.0)[..., None] * each / requests.decoded_tokens)
 
 
-def _prompt(
-    pair: ServedPair, r: Requests, length: ArrayLike, batch: FloatArray, drafts: bool
-) -> FloatArray:
-    """P of prompts of that length beside a batch, with P_draft where the arm drafts."""
+def _prompts(
+    pair: ServedPair, r: Requests, length: ArrayLike, batch: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """P of prompts of that length beside a batch: in the plain arm, and with P_draft."""
+    nothing = np.zeros(np.broadcast_shapes(np.shape(length), batch.shape))
     if r.decode_only or not np.any(length):
-        return np.zeros(np.broadcast_shapes(np.shape(length), batch.shape))
-    hit = r.prefix_hit_speculative if drafts else r.prefix_hit
-    own = pair.drafter.prefill_place(pair.place) if drafts else None
-    cached = np.floor(hit * np.asarray(length))
-    each = [
-        prefill_seconds(place, length, batch, chunk_tokens=r.chunk_tokens, cached_tokens=cached)
-        for place in (pair.place, own)
-        if place is not None
-    ]
-    return np.asarray(sum(each, start=np.zeros(())))
+        return nothing, nothing
+
+    def reading(place: Placement, hit: float) -> FloatArray:
+        cached = np.floor(hit * np.asarray(length))
+        return prefill_seconds(
+            place, length, batch, chunk_tokens=r.chunk_tokens, cached_tokens=cached
+        )
+
+    plain = reading(pair.place, r.prefix_hit)
+    same = r.prefix_hit_speculative == r.prefix_hit
+    drafting = plain if same else reading(pair.place, r.prefix_hit_speculative)
+    own = pair.drafter.prefill_place(pair.place)
+    if own is not None:
+        drafting = drafting + reading(own, r.prefix_hit_speculative)
+    return plain, drafting
 
 
 def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:

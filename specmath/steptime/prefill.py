@@ -87,16 +87,15 @@ def prefill_seconds(
     p, k, b = np.broadcast_arrays(prompt, np.minimum(cached, prompt), decoding)
     fresh = np.ceil(p - k)
     size = np.maximum(step - b, min(LEAST_CHUNK, step))
-    base = _shared_seconds(place, b)
     full, rest = np.divmod(fresh, size)
-    total = full * (_shared_seconds(place, b + size) - base)
-    total = total + np.where(rest > 0, _shared_seconds(place, b + rest) - base, 0.0)
+    base, chunk, last = _shared_seconds(place, np.stack([b, b + size, b + rest]))
+    total = full * (chunk - base) + np.where(rest > 0, last - base, 0.0)
     most = math.ceil(float((fresh / size).max(initial=0.0)))
     # Attention grows with what stands before: a sum over few pieces is that over the chunks.
     each = size if most <= PIECES else fresh / PIECES
     for number in range(min(most, PIECES)):
-        chunk = np.clip(fresh - number * each, 0.0, each)
-        total = total + _attention_seconds(place, chunk, k + number * each + chunk / 2)
+        piece = np.clip(fresh - number * each, 0.0, each)
+        total = total + _attention_seconds(place, piece, k + number * each + piece / 2)
     return np.asarray(total)
 
 

@@ -260,9 +260,9 @@ class Placement:
         peak = plain.peak * plain.coefficients.dequantisation_efficiency
         return Rates(plain.bandwidth, peak, plain.coefficients, size)
 
-    def _rates(self, part: Part | None) -> Rates:
+    def _is_packed(self, part: Part | None) -> bool:
         q = self._quantisation
-        return self._packed if q is not None and part in q.parts else self.sixteen_bit
+        return q is not None and part in q.parts
 
     @cached_property
     def expert_kernels(self) -> tuple[Format, Rates]:
@@ -309,12 +309,18 @@ class Placement:
         factor on reading what is computed in the format that it is stored in."""
         weights, arithmetic = np.zeros_like(tokens), np.zeros_like(tokens)
         launch = 0.0
-        for linear in part.linears:
-            rates = self._rates(linear.part)
-            read, extra = linear_seconds(linear.outputs, linear.inputs, tokens, rates)
-            weights = weights + linear.count * read * (quantised if rates.quantised else 1.0)
-            arithmetic = arithmetic + linear.count * extra
-            launch += linear.count * rates.coefficients.linear_launch_us * MICRO
+        for packed in (False, True):
+            rates = self._packed if packed else self.sixteen_bit
+            alike = [each for each in part.linears if self._is_packed(each.part) == packed]
+            if not alike:
+                continue
+            # All of them at once: a forward is asked for thousands of times, each of few tokens.
+            sizes = np.array([(each.count, each.outputs, each.inputs) for each in alike]).T
+            count, outputs, inputs = sizes.reshape(3, -1, *[1] * tokens.ndim)
+            read, extra = linear_seconds(outputs, inputs, tokens, rates)
+            weights += (count * read).sum(0) * (quantised if rates.quantised else 1.0)
+            arithmetic += (count * extra).sum(0)
+            launch += float(count.sum()) * rates.coefficients.linear_launch_us * MICRO
         return weights, arithmetic, launch
 
     def _experts(

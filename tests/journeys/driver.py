@@ -32,7 +32,7 @@ WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "120"))
 """Seconds before what a page should come to is called missing. Every wait is for a condition and
 ends with it: this much passes only where something is wrong, however busy the machine."""
-AGAIN = 15.0
+AGAIN = 6.0
 """Seconds before a lost press of a button is repeated."""
 expect.set_options(timeout=PATIENCE * 1e3)
 

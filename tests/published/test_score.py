@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from specmath import Scenario, predict
 from specmath.published.case import Case, Reason, cases_of, read_notes, shipped
+from specmath.published.kept import kept
 from specmath.published.rows import read
 from specmath.published.score import METHODS, Scored, score
 from specmath.words.published import reason_words
@@ -129,7 +131,31 @@ def test_every_row_is_scored_or_says_why_not(scored: list[Scored]) -> None:
 
 @pytest.mark.slow
 def test_every_row_of_the_whole_record_is_scored_or_says_why_not() -> None:
-    check_all(shipped(), score(shipped()))
+    found = score(shipped())
+    check_all(shipped(), found)
+    check_kept(found, kept())
+
+
+def test_what_is_kept_of_the_record_is_what_is_predicted_now(scored: list[Scored]) -> None:
+    chosen = {case.id for case in thinned()}
+    check_kept(scored, [s for s in kept() if s.case.id in chosen])
+
+
+def check_kept(found: Sequence[Scored], kept: Sequence[Scored]) -> None:
+    """The same rows, to the digits that are kept."""
+    assert len(found) == len(kept)
+    place = {(s.case.id, s.quantity, s.method): s for s in kept}
+    for s in found:
+        stored = place[s.case.id, s.quantity, s.method]
+        anew = "run: python -m tools.accuracy"
+        alone = {"predicted": None, "low": None, "high": None, "repeats": ""}
+        assert replace(s, **alone) == replace(stored, **alone), anew
+        for mine, kept_one in zip(numbers(s), numbers(stored), strict=True):
+            assert mine == (kept_one and pytest.approx(kept_one, rel=1e-9)), anew
+
+
+def numbers(s: Scored) -> tuple[float | None, ...]:
+    return s.predicted, s.low, s.high
 
 
 DOUBTFUL = {
