@@ -24,7 +24,7 @@ if fault:
 if report is None:
     answer.info(
         "**How fast is your pair, and is the prediction right?** Measure c, v and α on two models "
-        "and your own prompts. Try the built-in pair first: it takes less than a minute, offline.",
+        "and your own prompts. Try the built-in pair first: it takes about a minute, offline.",
         icon=":material/straighten:",
     )
 else:

@@ -120,12 +120,12 @@ def _numbers() -> Callable[[list[Prompt]], Plan]:
     left, right = st.columns(2)
     with left:
         temperatures = kept("temperatures", "0, 1", st.text_input, "Temperatures")
-        count = kept("count", 16, st.number_input, "Prompts used", min_value=1, step=1,
+        count = kept("count", 8, st.number_input, "Prompts used", min_value=1, step=1,
                      help="Segments are taken in turn.")  # fmt: skip
     with right:
         gammas = kept("gammas", "1-8", st.text_input, "γ",
                       help="Each is replayed and really run: 1-8 or 1,2,4.")  # fmt: skip
-        tokens = kept("tokens", 64, st.number_input, "Tokens a text", min_value=1, step=16)
+        tokens = kept("tokens", 48, st.number_input, "Tokens a text", min_value=1, step=16)
     top_p = kept("top_p", 1.0, st.number_input, "Top-p", min_value=0.01, max_value=1.0, step=0.05,
                  help="1 samples from the whole distribution.")  # fmt: skip
     own = st.session_state["measure_choices"]["prompts"] != OURS

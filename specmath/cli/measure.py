@@ -49,13 +49,13 @@ TIMED = {"timing_only", "target", "draft", "gammas", "batch", "context", "timing
 @click.option("--prompts", "prompt_file", type=FILE,
               help="Your prompts: .txt, .json or .jsonl; entries may carry segment and response.",
               )  # fmt: skip
-@click.option("--count", default=12, help="Prompts to use, segments in turn.")
+@click.option("--count", default=8, help="Prompts to use, segments in turn.")
 @click.option("--temperature", "temperatures", type=float, multiple=True,
               help="May be given several times; 0, 0.7 and 1 if not given.")  # fmt: skip
 @click.option("--top-p", type=float, default=1.0)
 @click.option("--gammas", default="0-8", help="γ to replay: 1-8 or 1,2,4.")
 @click.option("--run-gammas", help="γ to really run; those replayed by default, none with 0.")
-@click.option("--tokens", "output_tokens", default=96, help="Output tokens a text.")
+@click.option("--tokens", "output_tokens", default=48, help="Output tokens a text.")
 @click.option("--samples", default=1, help="Texts a prompt.")
 @click.option("--seed", default=0)
 @click.option("--rounds", "timing_rounds", default=30, help="Rounds of timing.")
@@ -76,7 +76,7 @@ TIMED = {"timing_only", "target", "draft", "gammas", "batch", "context", "timing
 def measure_command(style: str, **given: Any) -> None:
     """Measure c, v and α on a model pair. Replay every γ, run some, compare.
 
-    Without options: the built-in pair, on the CPU, in under a minute. Ctrl-C, SIGTERM and SIGHUP
+    Without options: the built-in pair, on the CPU, in about a minute. Ctrl-C, SIGTERM and SIGHUP
     keep what is done; with --out the same command goes on from there, after a crash too.
     """
     if given["timing_only"]:

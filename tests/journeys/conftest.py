@@ -78,6 +78,12 @@ def first_visitor(context: BrowserContext, tmp_path: Path) -> Iterator[Visitor]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Journeys go last: once started, playwright's event loop runs on in this thread, and a test
     that calls asyncio.run after it would fail; so pytest-xdist must not reorder files (addopts).
-    The longest of them first, so that no process waits for it at the end."""
+    The longest of them first, so that no process waits for it at the end.
+
+    One that fails is made once more, and the summary names it ("RERUN"): a browser on a machine that
+    is busy with something else loses a press now and then. Two failures are a fault of ours."""
     here, longest = Path(__file__).parent, "test_measure_journey"
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: (here in item.path.parents, item.path.stem != longest))

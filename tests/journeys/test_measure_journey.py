@@ -230,7 +230,7 @@ def _says_nothing_of_files(visitor: Visitor) -> None:
 
 @pytest.mark.slow
 def test_a_first_measurement_shows_time_left_and_ends(visitor: Visitor) -> None:
-    """With nothing set: what the page promises to take less than a minute on a quiet machine."""
+    """With nothing set: what the page promises to take about a minute on a quiet machine."""
     visitor.open("measure")
     begun = time.monotonic()
     ask(visitor, {})
