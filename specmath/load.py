@@ -8,7 +8,6 @@ ranges made here leave no gap.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -88,29 +87,9 @@ class Schedule:
         """Whether any batch size speculates."""
         return self.max_gamma > 0
 
-    def as_map(self) -> dict[str, int]:
-        """{"1-16": 3, ...}, the spelling of the pull request."""
-        return {f"{part.low}-{part.high}": part.gamma for part in self.ranges}
-
     def as_list(self) -> list[list[int]]:
-        """[[1, 16, 3], ...], the other spelling in use (vLLM issues 48627 and 49548)."""
+        """[[1, 16, 3], ...]: first batch, last batch, γ."""
         return [[part.low, part.high, part.gamma] for part in self.ranges]
-
-    def vllm_config(self, *, as_list: bool = False, **others: object) -> str:
-        """JSON for vLLM's `--speculative-config`; `others` (method, model) come first.
-
-        Raises InputError where no batch size pays: vLLM wants at least one drafted token.
-        """
-        if not self.pays:
-            raise InputError("no batch size pays: leave speculation off instead of a schedule")
-        table = self.as_list() if as_list else self.as_map()
-        return json.dumps(
-            {
-                **others,
-                "num_speculative_tokens": self.max_gamma,
-                "num_speculative_tokens_per_batch_size": table,
-            }
-        )
 
 
 def merge_ranges(batches: ArrayLike, gammas: ArrayLike) -> Schedule:
@@ -121,8 +100,8 @@ def merge_ranges(batches: ArrayLike, gammas: ArrayLike) -> Schedule:
 
     Examples
     --------
-    >>> merge_ranges([1, 8, 16], [3, 2, 2]).as_map()
-    {'1-7': 3, '8-16': 2}
+    >>> merge_ranges([1, 8, 16], [3, 2, 2]).as_list()
+    [[1, 7, 3], [8, 16, 2]]
     """
     sizes = np.atleast_1d(whole("batches", batches, 1))
     drafted = np.atleast_1d(whole("gammas", gammas, 0))
@@ -313,8 +292,8 @@ def recommended_schedule(
     >>> from specmath import IidAcceptance, drafters, models, steptime
     >>> place = steptime.Placement(models.find("Llama-3.1-8B"), "h100")
     >>> pair = ServedPair(place, drafters.named("Llama-3.2-1B"), batch=1, context_tokens=1024)
-    >>> recommended_schedule(pair, IidAcceptance(0.8), max_batch=64).as_map()
-    {'1-64': 3}
+    >>> recommended_schedule(pair, IidAcceptance(0.8), max_batch=64).as_list()
+    [[1, 64, 3]]
     """
     asked = tuple(requests) or (Requests(0, 1, batch=1),)
     served = _Served(pair, asked, acceptance, tuple(corners) or (acceptance,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from helpers.command_line import Capture, fault, run
 
 from specmath import models, steptime
+from specmath.launch import launch
 from specmath.load import load_study
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
@@ -168,18 +170,29 @@ def test_batch_is_the_table_and_the_schedule(capsys: Capture) -> None:
         assert words in text
 
 
-def test_the_schedule_alone_is_json_to_paste(capsys: Capture) -> None:
+def test_the_schedule_alone_is_a_command_to_paste(capsys: Capture) -> None:
     """The ranges begin at 1, leave no gap, and hold the γ of the study."""
-    found = json.loads(run(capsys, "batch", *PAIR, "--schedule"))
+    words = shlex.split(run(capsys, "batch", *PAIR, "--schedule"))
+    assert words[:2] == ["vllm", "serve"]
+    found = json.loads(words[words.index("--speculative-config") + 1])
     ranges = found["num_speculative_tokens_per_batch_size"]
     study, following = load_study(predict(SCENARIO).endpoint), 1
-    for (name, gamma), part in zip(ranges.items(), study.schedule.ranges, strict=True):
-        low, high = map(int, name.split("-"))
+    for (low, high, gamma), part in zip(ranges, study.schedule.ranges, strict=True):
         assert low == following
         following = high + 1
         assert (low, high, gamma) == (part.low, part.high, part.gamma)
     assert following == 257
-    assert found["num_speculative_tokens"] == max(ranges.values())
+    assert found["num_speculative_tokens"] == max(gamma for _, _, gamma in ranges)
+
+
+def test_launch_is_the_librarys(capsys: Capture) -> None:
+    endpoint = predict(SCENARIO).endpoint
+    found = json.loads(run(capsys, "launch", *PAIR, "--gamma", "3", "--format", "json"))
+    assert found["command"] == launch(endpoint, 3).command
+    assert found["gamma"] == 3
+    text = run(capsys, "launch", *PAIR, "--gamma", "3", "--for", "sglang")
+    assert text.startswith(launch(endpoint, 3, engine="sglang").command)
+    assert "SGLang 0.5.23" in text
 
 
 def test_own_steps_replace_the_coefficients(capsys: Capture, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shlex
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -125,7 +126,8 @@ def test_batch_cliff(capsys: pytest.CaptureFixture[str]) -> None:
         alone = predict(base.model_copy(update={"batch": batch}))
         assert speedups[batch] == pytest.approx(alone.walltime_improvement, abs=1e-3)
     assert speedups[1] > speedups[64] > speedups[512]
-    assert json.loads(text.splitlines()[-1])["num_speculative_tokens"] == 3
+    words = shlex.split(text.splitlines()[-1])
+    assert json.loads(words[words.index("--speculative-config") + 1])["num_speculative_tokens"] == 3
 
 
 def expected_steps(accepted: np.ndarray, gamma: int) -> float:

@@ -14,8 +14,8 @@ FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
     "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "speculation", "evidence",
     "engines", "hardware", "models", "steptime", "drafters", "serving", "scenario", "sensitivity",
-    "predict", "load", "bill", "drafts", "logs", "review", "measure", "published", "words",
-    "tables", "charts", "cli",
+    "predict", "load", "launch", "bill", "drafts", "logs", "review", "measure", "published",
+    "words", "tables", "charts", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

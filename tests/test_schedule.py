@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +40,6 @@ SERVED = ServedPair(
 def test_equal_neighbours_merge() -> None:
     schedule = merge_ranges([1, 2, 3, 4, 5, 6], [3, 3, 2, 2, 0, 0])
     assert schedule.as_list() == [[1, 2, 3], [3, 4, 2], [5, 6, 0]]
-    assert schedule.as_map() == {"1-2": 3, "3-4": 2, "5-6": 0}
     assert merge_ranges([1, 2], [4, 4]).as_list() == [[1, 2, 4]]
     # Up and down again stays three ranges.
     assert merge_ranges([1, 2, 3], [1, 2, 1]).as_list() == [[1, 1, 1], [2, 2, 2], [3, 3, 1]]
@@ -51,20 +49,6 @@ def test_sparse_sizes_leave_no_gap() -> None:
     """A batch size between two given ones inherits the γ of the smaller, as vLLM's gaps do."""
     schedule = merge_ranges([4, 16, 64], [3, 2, 0])
     assert schedule.as_list() == [[1, 15, 3], [16, 63, 2], [64, 64, 0]]
-
-
-def test_vllm_configuration_in_both_spellings() -> None:
-    """The shape of vLLM pull request 32374 and of issue 49548 ([[1,4,2],[5,512,0]])."""
-    schedule = Schedule((GammaRange(1, 4, 2), GammaRange(5, 512, 0)))
-    by_map = json.loads(schedule.vllm_config(method="mtp"))
-    assert by_map == {
-        "method": "mtp",
-        "num_speculative_tokens": 2,
-        "num_speculative_tokens_per_batch_size": {"1-4": 2, "5-512": 0},
-    }
-    by_list = json.loads(schedule.vllm_config(as_list=True))
-    assert by_list["num_speculative_tokens_per_batch_size"] == [[1, 4, 2], [5, 512, 0]]
-    assert by_list["num_speculative_tokens"] == 2
 
 
 @pytest.mark.parametrize("draft", ["Llama-3.2-1B", "eagle", "ngram"])
@@ -103,8 +87,6 @@ def test_where_nothing_pays() -> None:
     )
     assert schedule.as_list() == [[1, 64, 0]]
     assert not schedule.pays
-    with pytest.raises(InputError, match="no batch size pays"):
-        schedule.vllm_config()
 
 
 def test_the_price_of_switching_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Where load kills it, for a model of one's own: speedup over batch and a schedule for vLLM.
+"""Where load kills it, for a model of one's own: speedup over batch and the line that starts vLLM.
 
 python -m docs.examples.batch_cliff [CONFIG.JSON]
 """
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import specmath
+from specmath.launch import launch
 from specmath.load import load_study
 from specmath.scenario.endpoint import resolve
 
@@ -23,14 +24,15 @@ def main(config: str = CONFIG) -> None:
     scenario = specmath.Scenario(
         alpha=0.7, gamma=4, gpu="H100 SXM", model=config, draft="Llama-3.2-1B", context_tokens=2048
     )
-    study = load_study(resolve(scenario))
+    endpoint = resolve(scenario)
+    study = load_study(endpoint)
     for batch, speedup, best in zip(
         study.batches, study.at_gamma[:, study.own], study.recommended_gamma[:, study.own],
         strict=True,
     ):  # fmt: skip
         print(f"batch {batch:4d}  γ=4 {speedup:.3f}×  recommended γ={best}")
     print(f"memory holds {study.tax.speculative_batch} sequences, {study.tax.plain_batch} without")
-    print(study.schedule.vllm_config(method="draft_model", model="meta-llama/Llama-3.2-1B"))
+    print(launch(endpoint, study.gamma, schedule=study.schedule).command)
 
 
 if __name__ == "__main__":

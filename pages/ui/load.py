@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.ui.furniture import verbatim
+from pages.ui.launch import show_launch
 from specmath.load import LONGEST_SCHEDULE, LoadStudy
 from specmath.words.load import SWITCHING_NOTES, memory_sentence
 
@@ -30,14 +31,8 @@ def show_schedule(study: LoadStudy) -> None:
     st.markdown(
         f"The recommended γ (smallest within 2% of the best) for each batch to "
         f"{schedule.ranges[-1].high:,}{'' if full else ', which is what memory holds,'} at context "
-        f"{context:,}, for vLLM's "
-        "`--speculative-config` (`num_speculative_tokens_per_batch_size`); add your method and "
-        "draft. Ranges leave no gap, because a gap inherits the γ before it."
+        f"{context:,}. Ranges leave no gap, because a gap inherits the γ before it."
     )
-    first, second = st.tabs(["As a map", "As a list"])
-    # No colours for JSON: its brackets are too dark to read on a dark page.
-    first.code(schedule.vllm_config(), language=None, wrap_lines=True)
-    second.code(schedule.vllm_config(as_list=True), language=None, wrap_lines=True)
-    st.caption("Both spellings are in use: check the version you run.")
+    show_launch(study.gamma, schedule)
     for note in SWITCHING_NOTES:
         st.caption(f":material/warning: {verbatim(note)}")

@@ -111,6 +111,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         REVIEW,
         ("steptime", "hardware:steptime_command", "Milliseconds of one forward, by operator."),
         ("batch", "hardware:batch_command", "Speedup, recommended γ and cost over batch."),
+        ("launch", "hardware:launch_command",
+         "The command that starts an engine with this speculation."),
         ("model", "hardware:model_command",
          "Sizes of a model from its config.json (or a catalogue name)."),
         ("serve", "serve:serve_command", "Open the app in a browser, on this machine only."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from specmath.cli.options import (
     scenario_options,
 )
 from specmath.cli.output import Row, print_rows, print_table
-from specmath.cli.terminal import say, say_each
+from specmath.cli.terminal import say, say_each, say_json
+from specmath.launch import engines, launch
 from specmath.load import load_study
 from specmath.models import Model
 from specmath.predict import predict
@@ -29,6 +31,7 @@ from specmath.serving.memory import Memory
 from specmath.steptime import Placement
 from specmath.steptime.calibration import Fit, calibrate
 from specmath.tables import TABLES
+from specmath.words.launch import exactness, origin, pasted
 from specmath.words.load import SWITCHING_NOTES, load_sentence, memory_sentence
 
 __all__ = ["batch_command", "model_command", "steptime_command"]
@@ -136,7 +139,7 @@ def _said(fit: Fit) -> str:
     epilog="Example: specmath batch --alpha 0.8 --gamma 4 --gpu h100 --model Llama-3.1-8B "
     "--draft Llama-3.2-1B",
 )
-@click.option("--schedule", is_flag=True, help="Print vLLM's γ-by-batch configuration only.")
+@click.option("--schedule", is_flag=True, help="Print the command with γ by batch size, only.")
 @scenario_options
 @format_option
 def batch_command(style: str, scenario_file: str | None, schedule: bool, **options: Any) -> None:
@@ -145,15 +148,49 @@ def batch_command(style: str, scenario_file: str | None, schedule: bool, **optio
     prediction = predict(read_scenario(scenario_file, options))
     study = load_study(prediction.endpoint)
     if schedule:
-        say(study.schedule.vllm_config())
+        if not study.schedule.pays:
+            raise InputError("no batch size pays: leave speculation off instead of a schedule")
+        say(pasted(launch(prediction.endpoint, study.gamma, schedule=study.schedule)))
         return
     print_table(TABLES["batch"](prediction), style)
     if style != "table":
         return
     say(f"\n{load_sentence(study)}\n{memory_sentence(study)}")
     if study.schedule.pays:
-        say(f"\nSchedule: {study.schedule.vllm_config()}")
+        ranges = json.dumps(study.schedule.as_list())
+        say(f"\nγ by batch size, as [first, last, γ] (--schedule: as a command): {ranges}")
         say_each("Note: ", SWITCHING_NOTES)
+
+
+@click.command(
+    "launch",
+    epilog="Example: specmath launch --gpu h100 --model Llama-3.1-8B --draft eagle3 --gamma 3",
+)
+@click.option("--for", "engine", help=f"Another engine than --engine: {', '.join(engines())}.")
+@scenario_options
+@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
+def launch_command(
+    style: str, scenario_file: str | None, engine: str | None, **options: Any
+) -> None:
+    """The command that starts an engine with this speculation.
+
+    γ is the recommended one where none is given. Nothing is run: the options are those of the
+    version named.
+    """
+    prediction = predict(read_scenario(scenario_file, options))
+    gamma = prediction.scenario.gamma or prediction.decision.gamma or prediction.gamma
+    found = launch(prediction.endpoint, max(gamma, 1), engine=engine)
+    kept = exactness(prediction.scenario.engine) if engine is None else ""
+    if style == "json":
+        say_json({
+            "engine": found.engine.label, "version": found.engine.version, "gamma": max(gamma, 1),
+            "command": found.command, "files": dict(found.files), "needs": found.needs,
+            "limits": list(found.limits), "exactness": kept, "source": found.engine.source,
+        })  # fmt: skip
+        return
+    say(pasted(found))
+    say(f"\n{origin(found.engine)}")
+    say_each("Note: ", (kept, *found.limits) if kept else found.limits)
 
 
 @click.command("model", epilog="Example: specmath model config.json")

@@ -19,8 +19,9 @@ __all__ = [
 ]
 
 SWITCHING_NOTES = (
-    "A schedule costs something by itself: vLLM then falls back from full to piecewise CUDA "
-    "graphs, about 14% of single-stream speed on one server (vLLM issue 49548).",
+    "A schedule costs something by itself: on its first model runner (the default before 0.29) "
+    "vLLM falls back from full to piecewise CUDA graphs, about 14% of single-stream speed on one "
+    "server (vLLM issue 49548).",
     "Crossing a threshold has stalled: with a schedule of 2 then 0, eight requests fell from 232 "
     "to between 24 and 157 tokens/s where a fixed γ did not (vLLM issue 49548). Test at the "
     "thresholds.",

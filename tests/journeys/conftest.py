@@ -80,8 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     that calls asyncio.run after it would fail; so pytest-xdist must not reorder files (addopts).
     The longest of them first, so that no process waits for it at the end.
 
-    One that fails is made once more, and the summary names it ("RERUN"): a browser on a machine that
-    is busy with something else loses a press now and then. Two failures are a fault of ours."""
+    One that fails is made once more, and the summary names it ("RERUN"): on a busy machine a
+    browser loses a press now and then. Two failures are a fault of ours."""
     here, longest = Path(__file__).parent, "test_measure_journey"
     for item in items:
         if here in item.path.parents:
