@@ -4,11 +4,16 @@ import streamlit as st
 
 from pages.ui.frame import frame
 from pages.ui.furniture import said_of_link
-from pages.ui.navigation import page_of, sections
-from pages.ui.scenario_bar import pending_fault, scenario_bar
+from pages.ui.navigation import FIRST, page_of, sections
+from pages.ui.scenario_bar import pending_fault, scenario_bar, withheld
 from pages.ui.sidebar import sidebar
 from pages.ui.state import read_link, rebuild, write_link
 from pages.ui.style import style
+
+ABOUT = (
+    "**specmath**: what speculative decoding, in which a small draft proposes tokens and your "
+    "model verifies them in one pass, will do to your latency and your bill."
+)
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 
@@ -20,6 +25,8 @@ with frame():
     notices = read_link(page.stem)
     with st.container(key="head"):
         st.header(page.question, anchor=False)
+        if page is FIRST:
+            st.caption(ABOUT)
         said_of_link(notices)
         pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
@@ -27,4 +34,6 @@ with frame():
     sidebar()
     scenario_bar(faults, collapsed=page.evidence)
     write_link()
+    if not page.evidence and (faults or withheld()):
+        st.stop()  # nothing valid, no answer: above stands what to mend
     chosen.run()

@@ -1,4 +1,4 @@
-"""Should I turn it on? The verdict, the numbers, speedup and arithmetic over γ."""
+"""Should I turn it on? The verdict, its numbers, the speedup over γ, the line to paste."""
 
 from pages.ui.frame import require_frame
 
@@ -7,39 +7,50 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.card import card, to_paste  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
 from pages.ui.published import show_nearest_case  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
-from specmath.charts.calculator import speedup_over_gamma  # noqa: E402
+from specmath.charts.calculator import arithmetic_over_gamma, speedup_over_gamma  # noqa: E402
 from specmath.numbers import ratio  # noqa: E402
 from specmath.tables import gamma_table  # noqa: E402
 from specmath.words.verdict import verdict  # noqa: E402
 
 found = prediction()
 furniture.answer(verdict(found))
-
-best, crossing = found.best_gamma, found.crossover_gamma
-outgrows = (
-    f"From γ={crossing} on, arithmetic per token grows more than speed."
-    if crossing
-    else f"Arithmetic does not outgrow speed up to γ={found.speculation.cost.reach:,}."
-)
-left, right = st.columns([11, 10], gap="medium")
+left, right = st.columns([9, 11], gap="medium")
 with left:
-    furniture.numbers(found)
-    furniture.assumed(found)
+    card(found)
 with right:
     furniture.chart(
         speedup_over_gamma(found),
-        "Speedup and arithmetic per token, by γ",
-        f"Fastest at γ={best}, {ratio(float(found.curve.walltime_improvement[best]))}. " + outgrows,
+        "Speedup over plain decoding, by drafted tokens a step",
+        f"Fastest at γ={found.best_gamma}, "
+        f"{ratio(float(found.curve.walltime_improvement[found.best_gamma]))}.",
+        height=300,
     )
+furniture.assumed(found)
 furniture.notes(found)
-furniture.table(gamma_table(found))
+to_paste(found)
 
 st.subheader("Before you believe it", anchor=False)
 show_nearest_case()
 show_checklist(found)
 show_rules(found)
 show_planning_ranges(found)
+
+st.subheader("The numbers and the mathematics", anchor=False)
+left, right = st.columns([11, 10], gap="medium")
+with left:
+    furniture.numbers(found)
+with right:
+    crossing = found.crossover_gamma
+    furniture.chart(
+        arithmetic_over_gamma(found),
+        "Speedup and arithmetic per token, by γ",
+        f"From γ={crossing} on, arithmetic per token grows more than speed."
+        if crossing
+        else f"Arithmetic does not outgrow speed up to γ={found.speculation.cost.reach:,}.",
+    )
+furniture.table(gamma_table(found))
 furniture.next_question("gamma", "How many tokens to draft?")

@@ -9,6 +9,7 @@ import pytest
 
 from specmath.charts.calculator import (
     alpha_gamma_heat,
+    arithmetic_over_gamma,
     cost_over_gamma,
     draft_cost_effect,
     drafts_plane,
@@ -34,27 +35,31 @@ def same(shown: Any, column: Any) -> None:
 
 
 def test_speedup_over_gamma_is_the_table_over_gamma() -> None:
-    figure, table = speedup_over_gamma(PREDICTION), gamma_table(PREDICTION)
-    for name, column in (
-        ("Speedup", "walltime_improvement"), ("Arithmetic", "operations_increase"),
-    ):  # fmt: skip
+    table = gamma_table(PREDICTION)
+    for figure, name, column in (
+        (speedup_over_gamma(PREDICTION), "Speedup", "walltime_improvement"),
+        (arithmetic_over_gamma(PREDICTION), "Speedup", "walltime_improvement"),
+        (arithmetic_over_gamma(PREDICTION), "Arithmetic", "operations_increase"),
+    ):
         same(trace(figure, name).x, table.column("gamma"))
         same(trace(figure, name).y, table.column(column))
 
 
 def test_yours_best_and_crossover_are_marked_where_they_are() -> None:
     prediction = predict(Scenario(alpha=0.6, c=0.02, gamma=2))
-    figure, curve = speedup_over_gamma(prediction), prediction.curve
+    curve, speed = prediction.curve, speedup_over_gamma(prediction)
     best, crossing = prediction.best_gamma, prediction.crossover_gamma
     assert best == int(np.argmax(curve.walltime_improvement))
-    for start, gamma, height in (
-        ("yours", 2, curve.walltime_improvement),
-        ("best", best, curve.walltime_improvement),
-        ("Crossover", crossing, curve.operations_increase),
+    for figure, start, gamma, height in (
+        (speed, "yours", 2, curve.walltime_improvement),
+        (speed, "best", best, curve.walltime_improvement),
+        (arithmetic_over_gamma(prediction), "Crossover", crossing, curve.operations_increase),
     ):
         mark = trace(figure, start)
         assert (mark.x[0], mark.y[0]) == (gamma, height[gamma])
-    far = speedup_over_gamma(predict(Scenario(alpha=0.9, c=0.0, gamma=2)))
+    both = speedup_over_gamma(predict(Scenario(alpha=0.6, c=0.02, gamma=best)))
+    assert trace(both, f"γ={best}, also the best").x[0] == best
+    far = arithmetic_over_gamma(predict(Scenario(alpha=0.9, c=0.0, gamma=2)))
     assert not [t for t in far.data if (t.name or "").startswith("Crossover")], "99 is off the axis"
 
 

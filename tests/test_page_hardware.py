@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from specmath.bill import bill
 from specmath.drafters import kinds
 from specmath.predict import predict
-from specmath.scenario import Scenario
+from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import build, from_link, from_toml, to_link, to_toml
 from specmath.scenario.forms import EXAMPLE_PAIR
 from specmath.tables import drafters_table
@@ -113,8 +113,8 @@ def test_a_target_that_does_not_fit_leads_to_the_field_that_mends_it() -> None:
     app = opened("what_if", served())
     app.selectbox(key="field_model").set_value("Llama-3.1-70B").run()
     assert "with Llama-3.2-1B does not fit on 1 x H100 SXM" in said(app)
-    assert "“GPUs a replica” 2 fits" in said(app)
-    (box,) = [b for b in app.main.number_input if b.label == "GPUs a replica"]
+    assert "“GPUs (TP)” 2 fits" in said(app)
+    (box,) = [b for b in app.main.number_input if b.label == "GPUs (TP)"]
     box.set_value(2).run()
     found = app.session_state["scenario"]
     assert (found.model, found.tensor_parallel) == ("Llama-3.1-70B", 2)
@@ -216,8 +216,8 @@ def test_both_drawers_of_a_served_pair_can_be_open() -> None:
 
 def test_the_examples_own_time_is_no_measurement_of_the_pair() -> None:
     """From the example to hardware: its 40 ms belong to no GPU."""
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60).run()
-    app.selectbox(key="field_draft_form").set_value("hardware").run()
+    app = opened("what_if", EXAMPLE)
+    app.button_group(key="field_draft_form|door").set_value("hardware").run()
     assert [each.value for each in app.exception] == []
     found = app.session_state["scenario"]
     assert (found.gpu, found.target_ms) == (EXAMPLE_PAIR["gpu"], None)

@@ -9,6 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.navigation import PAGES
+from specmath.scenario import EXAMPLE
+from specmath.scenario.files import to_link
 
 ROOT = Path(__file__).parents[1]
 STEMS = [page.stem for page in PAGES]
@@ -89,7 +91,8 @@ def test_all_bad_values_together_keep_every_page_alive(stem: str) -> None:
 @pytest.mark.parametrize(
     ("link", "left"),
     [
-        ({}, {"acceptance", "draft cost", "target time"}),
+        ({}, {"draft cost"}),
+        (to_link(EXAMPLE), {"acceptance", "draft cost", "target time"}),
         ({"alpha": "0.7", "gamma": "3"}, {"draft cost", "target time"}),
         ({"alpha": "0.7", "gamma": "3", "target_ms": "30", "draft_ms": "3"}, set()),
     ],

@@ -66,6 +66,7 @@ def said_of_link(notices: Sequence[str]) -> None:
     """What could not be read of a link, in one box."""
     if notices:
         st.warning("  \n".join(map(verbatim, notices)), icon=":material/link_off:")
+        st.session_state["withheld"] = True
 
 
 def answer_place(key: str = "answer") -> DeltaGenerator:
@@ -82,11 +83,10 @@ def answer(found: Verdict) -> None:
     """The verdict: headline, reason, what flips it, its load, and the commands to measure with."""
     box = {"use": st.success, "skip": st.error, "measure": st.warning}.get(found.action, st.info)
     with answer_place():
-        box(
-            f"**{verbatim(found.headline)}** "
-            + verbatim(found.sentence().removeprefix(found.headline).lstrip()),
-            icon=ICONS[found.action],
-        )
+        why = " ".join(filter(None, (found.reason, found.flips)))
+        box(f"**{verbatim(found.headline)}** {verbatim(why)}", icon=ICONS[found.action])
+        if found.load:
+            st.caption(verbatim(found.load))
         if found.commands:
             with st.expander("How to measure", icon=":material/terminal:"):
                 for engine, command in found.commands:

@@ -3,60 +3,51 @@
 import streamlit as st
 
 from pages.ui.furniture import answer_place, say
-from pages.ui.state import PREFIX, adopt, examples, forget, prediction, raw, scenario, set_raw
+from pages.ui.state import PREFIX, adopt, examples, forget, raw, scenario, set_raw
 from pages.ui.widgets import choice, number
 from specmath import hardware, models
 from specmath.checks import InputError
 from specmath.drafters import kinds
-from specmath.numbers import interval, ms, significant
 from specmath.scenario import SPECS
 from specmath.scenario.files import revised
 from specmath.scenario.forms import EXAMPLE_PAIR
 
 
 def hardware_row() -> None:
-    """Who serves what: pick from the catalogues, or paste a config.json; then the load."""
-    gpu, model, draft, engine = st.columns([10, 8, 8, 7], vertical_alignment="bottom")
-    with gpu:
-        name, count = st.columns([5, 3], vertical_alignment="bottom")
-        own = f"Not listed? Type its TB/s, bf16 TFLOP/s and GB, such as {hardware.CUSTOM_EXAMPLE}."
-        with name:
-            _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
-        with count:
-            number("tensor_parallel")
+    """Who serves what: pick from the catalogues, or paste a config.json; what was measured."""
+    columns = st.columns([22, 18, 12, 22, 14, 11], vertical_alignment="bottom")
+    model, gpu, count, draft, engine, more = columns
+    own = f"Not listed? Type its TB/s, bf16 TFLOP/s and GB, such as {hardware.CUSTOM_EXAMPLE}."
     with model:
         _pick("model", list(models.catalogue()))
+    with gpu:
+        _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
+    with count:
+        number("tensor_parallel")
     with draft:
         labels = {kind: record.label for kind, record in kinds().items()}
         heads = [kind for kind, record in kinds().items() if not record.needs_model]
         _pick("draft", [*heads, *models.catalogue()], labels)
     with engine:
         choice("engine")
-    load, more = st.columns([20, 13], vertical_alignment="bottom")
-    with load, st.container(key="load"):
-        _load()
-    with more:
-        measured, config = st.columns(2, vertical_alignment="bottom")
-        with measured, st.popover("Measured", icon=":material/straighten:", width="stretch"):
-            _measured()
-        with config, st.popover("config.json", icon=":material/content_paste:", width="stretch"):
-            _paste("model")
-            _paste("draft")
+    with more, st.popover("More", width="stretch"):
+        _measured()
+        st.caption("A model that is not listed")
+        _paste("model")
+        _paste("draft")
 
 
-def _load() -> None:
+def load_row() -> None:
     """How many requests at once, and how long each is."""
     batch = raw()["batch"]
     held = "unknown" if batch == 1 else f"batch {batch}"
-    concurrency, prompt, output, context = st.columns(4, vertical_alignment="bottom")
+    concurrency, prompt, output = st.columns([12, 9, 8], vertical_alignment="bottom")
     with concurrency:
         number("concurrency", label="Concurrency", empty=held)
     with prompt:
-        number("prompt_tokens", label="Prompt tokens")
+        number("prompt_tokens", label="Prompt")
     with output:
-        number("output_tokens", label="Output tokens")
-    with context:
-        number("context_tokens", label="Context L")
+        number("output_tokens", label="Output")
 
 
 def _measured() -> None:
@@ -121,32 +112,6 @@ def _paste(name: str) -> None:
         set_raw(name, uploaded.getvalue().decode("utf-8", errors="replace").strip())
         forget(name)
         st.rerun()
-
-
-def served_caption() -> None:
-    """What the step-time model computed for the draft."""
-    if not scenario().costs.computed:
-        return
-    found = prediction()
-    st.caption(
-        f"Computed: plain step {interval(found.endpoint.plain, ms)}, "
-        f"c = {significant(found.speculation.cost.c)}, "
-        f"drafting and overhead {significant(float(found.curve.draft_cost[found.gamma]))} "
-        "plain steps."
-    )
-
-
-def verify_caption() -> None:
-    """What the step-time model computed for verification."""
-    if not scenario().costs.computed:
-        return
-    found = prediction()
-    gamma = found.gamma
-    st.caption(
-        f"Verification cost, computed: a pass over {gamma + 1} tokens costs "
-        f"{significant(float(found.curve.verify_cost[gamma]))} plain steps; 1 = memory-bound, "
-        f"{gamma + 1} = compute-bound."
-    )
 
 
 def needs_hardware() -> None:

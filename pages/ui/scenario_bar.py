@@ -5,14 +5,18 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.ui.furniture import verbatim
-from pages.ui.hardware import hardware_row, served_caption, verify_caption
+from pages.ui.hardware import hardware_row, load_row
 from pages.ui.state import (
+    PREFIX,
     adopt,
+    begin_at_two_times,
     examples,
     forget,
+    prediction,
     raw,
     scenario,
     set_raw,
+    start,
     touched,
 )
 from pages.ui.widgets import choice, number, slider, text
@@ -23,7 +27,7 @@ from specmath.review.into_scenario import scenario_from
 from specmath.scenario import EXAMPLE
 from specmath.scenario.faults import in_words
 from specmath.scenario.files import as_text
-from specmath.scenario.forms import ACCEPTANCE
+from specmath.scenario.forms import ACCEPTANCE, COST, Hardware, Times
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
@@ -31,31 +35,88 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
     """Draw the inputs and say what is wrong with any of them."""
     left = examples()
     mark = f" :orange-badge[Example values left: {', '.join(left)}]" if left else ""
-    if scenario() == EXAMPLE and left:
+    if scenario() in (EXAMPLE, start()) and left:
         mark = " :orange-badge[Example: replace these values]"
     expanded = not collapsed
     # A key for each: one that was drawn closed on an evidence page would stay closed on the next.
     key = "bar" if expanded else "bar_closed"
     with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key=key):
-        # Where text is chosen there is room for the longest choice.
-        acceptance, gamma, draft, verification = st.columns([24, 16, 24, 19])
-        with acceptance:
-            choice("acceptance_form")
-            _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
-        with gamma:
-            slider("gamma")
-        with draft:
-            choice("draft_form")
-            _DRAFT_WIDGETS[raw()["draft_form"]]()
-        with verification:
-            _verification()
-        if raw()["draft_form"] == "hardware":
-            hardware_row()
+        _doors()
+        (_served if raw()["draft_form"] == Hardware.name else _given)()
         for fault in faults:
             st.error(
-                f"{verbatim(in_words(fault))}. The numbers below are still those of the last valid "
-                "scenario."
+                f"{verbatim(in_words(fault))}. There is no answer until this is mended; all inputs "
+                "are kept."
             )
+
+
+def _doors() -> None:
+    """What the reader starts from; a log and a measurement have pages of their own."""
+    forms, log, measurement = st.columns([62, 17, 21], vertical_alignment="center")
+    key, current = f"{PREFIX}draft_form|door", raw()["draft_form"]
+    st.session_state[key] = current
+    with forms:
+        st.segmented_control(
+            "Start from", list(DOORS), key=key, format_func=DOORS.__getitem__, required=True,
+            label_visibility="collapsed", on_change=_enter, args=(key,),
+        )  # fmt: skip
+    log.page_link("pages/logs.py", label="A server log", icon=":material/receipt_long:")
+    measurement.page_link("pages/measure.py", label="A measurement", icon=":material/straighten:")
+
+
+DOORS = {
+    "hardware": "GPU and models",
+    "times": "Two times",
+    "ratio": "Cost c",
+    "range": "Unknown c",
+}
+"""The forms of the draft's cost, the one of most people first."""
+assert {*DOORS} == {*COST}
+
+
+def _enter(key: str) -> None:
+    """By a door; whoever has given nothing yet finds the example of two times behind that one."""
+    chosen = st.session_state[key]
+    if chosen == Times.name and scenario() == start():
+        begin_at_two_times()
+    else:
+        set_raw("draft_form", chosen)
+
+
+def _served() -> None:
+    """What serves what, under which load, and how often it accepts."""
+    hardware_row()
+    load, acceptance, gamma = st.columns([35, 45, 20], vertical_alignment="bottom")
+    with load, st.container(key="load"):
+        load_row()
+    with acceptance:
+        _acceptance()
+    with gamma:
+        slider("gamma", idle=prediction().gamma)
+
+
+def _given() -> None:
+    """Acceptance and costs that the reader has."""
+    acceptance, gamma, draft, verification = st.columns([24, 16, 24, 19])
+    with acceptance:
+        choice("acceptance_form")
+        _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
+    with gamma:
+        slider("gamma", idle=prediction().gamma)
+    with draft:
+        _DRAFT_WIDGETS[raw()["draft_form"]]()
+    with verification:
+        choice("verify_form")
+        _VERIFY_WIDGETS[raw()["verify_form"]]()
+
+
+def _acceptance() -> None:
+    """The form and its values side by side."""
+    form, values = st.columns([11, 9], vertical_alignment="bottom")
+    with form:
+        choice("acceptance_form")
+    with values:
+        _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
 
 
 def _measured_number() -> None:
@@ -121,18 +182,8 @@ _ACCEPTANCE_WIDGETS = {
 _DRAFT_WIDGETS = {
     "times": lambda: _two_numbers("target_ms", "draft_ms"),
     "ratio": lambda: slider("c"),
-    "hardware": lambda: served_caption(),
     "range": lambda: _two_numbers("c_low", "c_high"),
 }
-
-
-def _verification() -> None:
-    """What a pass over γ+1 tokens costs: computed, on a line over γ, or measured at every γ."""
-    if raw()["draft_form"] == "hardware":
-        verify_caption()
-        return
-    choice("verify_form")
-    _VERIFY_WIDGETS[raw()["verify_form"]]()
 
 
 def _slope() -> None:
@@ -199,6 +250,23 @@ def _take_cost(key: str, gamma: int) -> None:
 
 
 _VERIFY_WIDGETS = {"slope": _slope, "curve": _curve}
+
+
+def withheld() -> bool:
+    """Whether a part of the link was not read and nobody has looked at what stands in its place."""
+    if not st.session_state.get("withheld"):
+        return False
+    if st.session_state.get("edited"):
+        st.session_state["withheld"] = False
+        return False
+    st.caption("Part of the link was not read: there is no answer before you have seen the inputs.")
+
+    def seen() -> None:
+        touched()
+        st.session_state["withheld"] = False
+
+    st.button("The inputs are right as they stand", on_click=seen, icon=":material/check:")
+    return True
 
 
 def pending_fault() -> None:

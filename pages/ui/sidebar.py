@@ -31,8 +31,8 @@ SIDEBAR = (
 )  # fmt: skip
 SERVED_SIDEBAR = (
     ("Load", "groups",
-     ("batch", "request_rate", "prefix_hit", "prefix_hit_speculative", "chunk_tokens", "arrivals",
-      "decode_only")),
+     ("batch", "request_rate", "context_tokens", "prefix_hit", "prefix_hit_speculative",
+      "chunk_tokens", "arrivals", "decode_only")),
     ("Hardware", "memory",
      ("draft_tensor_parallel", "draft_gpus", "weight_dtype", "kv_dtype", "expert_parallel",
       "attention_dp")),

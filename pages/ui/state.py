@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import streamlit as st
@@ -31,6 +32,12 @@ PARTS = {
     "target time": frozenset({"target_ms"}),
 }
 """What the example gives, for which a person should put their own values."""
+
+START = EXAMPLE_PAIR | {
+    "acceptance_form": "range", "model": "Llama-3.3-70B", "draft": "eagle3", "tensor_parallel": 4,
+    "concurrency": 16, "prompt_tokens": 1024, "output_tokens": 256,
+}  # fmt: skip
+"""Where somebody begins who comes by no link: hardware to be replaced by their own."""
 
 LONGEST_LINK = 2000
 """Characters; beyond it the scenario file is offered instead."""
@@ -172,13 +179,16 @@ def read_link(page: str) -> list[str]:
     given = _of_the_scenario()
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
-    edited = st.session_state.pop("touched", False)
+    edited = st.session_state["edited"] = st.session_state.pop("touched", False)
     ours = edited or given == st.session_state.get("link")
     if "scenario" in st.session_state and (ours or not given):
         if moved:
             st.session_state["linked"] = None
         elif not ours:
             st.session_state["linked"] = scenario()
+        return []
+    if not given:
+        adopt(start(), still_examples=["draft cost"])
         return []
     loaded, notices = from_link(given)
     try:
@@ -193,6 +203,18 @@ def read_link(page: str) -> list[str]:
     return notices
 
 
+@cache
+def start() -> Scenario:
+    """The scenario of START, at the list price of its GPU."""
+    return build(START | {"usd_per_hour": hardware.find(str(START["gpu"])).usd_per_hour})
+
+
+def begin_at_two_times() -> None:
+    """The door of those who have a target's and a draft's time: the example, to be edited."""
+    touched()
+    adopt(EXAMPLE, still_examples=PARTS)
+
+
 def _of_the_scenario() -> dict[str, str]:
     """The parameters of the address but for those that are no scenario's."""
     return {n: v for n, v in st.query_params.to_dict().items() if n != MEASUREMENT}
@@ -203,7 +225,10 @@ def _parts_of_the_example(found: Scenario) -> list[str]:
     return [
         part
         for part, names in PARTS.items()
-        if all(getattr(found, name) == getattr(EXAMPLE, name) for name in names)
+        if any(
+            all(getattr(found, name) == getattr(example, name) for name in names)
+            for example in ((EXAMPLE, start()) if part == "draft cost" else (EXAMPLE,))
+        )
     ]
 
 

@@ -8,6 +8,12 @@ import streamlit as st
 # its own box, not with the page.
 STYLE = """
 [data-testid=stMainBlockContainer] { padding: 2.5rem 2rem 4rem; }
+[class*=st-key-answer] [data-testid=stAlert] p > strong:first-child { font-size: 1.2rem; }
+.st-key-answer_card { gap: .5rem; }
+.st-key-answer_card [data-testid=stMetricValue] { font-size: 1.35rem; line-height: 1.4; }
+.st-key-answer_card [data-testid=stMetricLabel] { min-height: 0; }
+.st-key-head { gap: .6rem; }
+.st-key-bar [data-testid=stVerticalBlock] { gap: .6rem; }
 @media (max-width: 640px) {
   [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }
   [data-testid=stHeading] h2 { font-size: 1.6rem; padding: .25rem 0; }
@@ -22,7 +28,7 @@ STYLE = """
     display: none;
   }
   [data-testid=stMetricLabel] * { white-space: normal !important; }
-  .st-key-choices [data-testid=stColumn] { min-width: calc(50% - 1rem); }
+  :is(.st-key-choices, .st-key-answer_card) [data-testid=stColumn] { min-width: calc(50% - 1rem); }
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
   .st-key-bar .st-key-load [data-testid=stColumn] { min-width: calc(50% - 1rem); }

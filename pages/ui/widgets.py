@@ -66,12 +66,17 @@ def _help(spec: FieldSpec) -> str:
     return f"{spec.help}{bounds}{empty}".replace("$", r"\$")
 
 
-def slider(name: str, *, label: str | None = None) -> None:
-    """A slider with its typed twin beside it; the twin also takes values beyond the slider."""
+def slider(name: str, *, label: str | None = None, idle: float | None = None) -> None:
+    """A slider with its typed twin beside it; the twin also takes values beyond the slider.
+
+    `idle`: where it stands while nothing is given, which the twin calls "auto".
+    """
     spec = SPECS[name]
     low, high = spec.slider or (spec.low, spec.high)
     value, key = raw()[name], _key(name, "slider")
     kind = int if spec.whole else float
+    if value is None and idle is not None:
+        value = st.session_state[key] = kind(min(max(idle, low), high))
     start = _seed(key, kind(min(max(low if value is None else value, low), high)))
     wide, narrow = st.columns([3, 2], vertical_alignment="bottom")
     wide.slider(
@@ -86,7 +91,8 @@ def slider(name: str, *, label: str | None = None) -> None:
         args=(name, key),
     )
     with narrow:
-        number(name, label=f"{label or spec.title}, typed", hide_label=True)
+        empty = "unknown" if idle is None else "auto"
+        number(name, label=f"{label or spec.title}, typed", hide_label=True, empty=empty)
 
 
 def choice(name: str, *, label: str | None = None) -> None:

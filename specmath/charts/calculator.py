@@ -31,6 +31,7 @@ from specmath.tables.table import Table
 
 __all__ = [
     "alpha_gamma_heat",
+    "arithmetic_over_gamma",
     "cost_over_gamma",
     "draft_cost_effect",
     "drafts_plane",
@@ -39,20 +40,31 @@ __all__ = [
 ]
 
 
+HOVER: Trace = {"hovertemplate": "%{y:.2f}×"}
+
+
 def speedup_over_gamma(prediction: Prediction) -> go.Figure:
-    """Speedup and arithmetic per token over γ, with the best, the current and the crossover γ."""
-    curve, gamma = prediction.curve, prediction.gamma
-    speed, work = curve.walltime_improvement, curve.operations_increase
-    best, crossing = prediction.best_gamma, prediction.crossover_gamma
-    hover = {"hovertemplate": "%{y:.2f}×"}
+    """Speedup over γ with its range, the γ in use and the best."""
+    curve, gamma, best = prediction.curve, prediction.gamma, prediction.best_gamma
+    speed = curve.walltime_improvement
     traces = []
     if curve.low is not None and curve.high is not None:
         traces.append(band_of(curve.gamma, curve.low, curve.high, "Range", SPECULATION))
-    traces += [
-        line_of(curve.gamma, speed, "Speedup", SPECULATION, **hover),
-        line_of(curve.gamma, work, "Arithmetic per token", COST, "dot", **hover),
-        mark_of(gamma, speed[gamma], f"yours γ={gamma}", SPECULATION, "diamond", "bottom right"),
-        mark_of(best, speed[best], f"best γ={best}", SPECULATION, "star"),
+    traces.append(line_of(curve.gamma, speed, "Speedup", SPECULATION, **HOVER))
+    both = f"γ={gamma}, also the best" if gamma == best else f"yours γ={gamma}"
+    traces.append(mark_of(gamma, speed[gamma], both, SPECULATION, "diamond", "bottom right"))
+    if gamma != best:
+        traces.append(mark_of(best, speed[best], f"best γ={best}", SPECULATION, "star"))
+    return figure_of("Drafted tokens a step, γ", "Speedup ×", traces, plain=True)
+
+
+def arithmetic_over_gamma(prediction: Prediction) -> go.Figure:
+    """Speedup and arithmetic per token over γ, and where the second outgrows the first."""
+    curve, crossing = prediction.curve, prediction.crossover_gamma
+    work = curve.operations_increase
+    traces = [
+        line_of(curve.gamma, curve.walltime_improvement, "Speedup", SPECULATION, **HOVER),
+        line_of(curve.gamma, work, "Arithmetic per token", COST, "dot", **HOVER),
     ]
     if 0 < crossing <= curve.gamma[-1]:
         crossed = mark_of(crossing, work[crossing], f"γ={crossing}", LOSS, "x")

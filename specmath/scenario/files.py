@@ -34,8 +34,8 @@ LINK_VERSION = "1"
 
 MAX_FILE_CHARACTERS = 1_000_000
 
-NEEDED = ("γ", "acceptance", "draft cost")
-"""What the example fills in where a link has none of it; verification has a default."""
+NEEDED = ("acceptance", "draft cost")
+"""What the example fills in where a link has none of it; the rest has a default."""
 
 
 def build(values: Mapping[str, Any]) -> Scenario:
@@ -104,10 +104,7 @@ def to_link(scenario: Scenario) -> dict[str, str]:
     >>> to_link(Scenario(alpha=0.8, c=0.1, gamma=4))
     {'v': '1', 'gamma': '4', 'alpha': '0.8', 'c': '0.1'}
     """
-    if scenario == EXAMPLE:
-        return {}
-    changed = {"gamma": scenario.gamma} | _changed(scenario)  # left out, it would be the example's
-    return {"v": LINK_VERSION} | {name: as_text(v) for name, v in changed.items()}
+    return {"v": LINK_VERSION} | {name: as_text(v) for name, v in _changed(scenario).items()}
 
 
 def from_link(parameters: Mapping[str, str]) -> tuple[Scenario, list[str]]:
@@ -162,10 +159,10 @@ def _at_fault(values: dict[str, str], error: ValidationError) -> set[str]:
 
 
 def _with_example_halves(values: dict[str, str], notices: list[str]) -> dict[str, Any]:
-    """Fill in γ, the acceptance or the draft cost from the example where a link gives none."""
+    """Fill in the acceptance or the draft cost from the example where a link gives none."""
     filled: dict[str, Any] = dict(values)
     for half in NEEDED:
-        names = HALVES.get(half, frozenset({"gamma"}))
+        names = HALVES[half]
         if names.isdisjoint(values):
             used = names | {"target_ms"} if half == "draft cost" else names
             example = {n: v for n, v in _changed(EXAMPLE).items() if n in used}

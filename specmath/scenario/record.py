@@ -339,8 +339,8 @@ class Scenario(BaseModel):
         low=1, high=100_000, whole=True, step=1, symbol="B", example="8",
     )  # fmt: skip
     tensor_parallel: int = number(
-        1, "GPUs a replica", "", "GPUs that serve one copy of the target.", "hardware",
-        low=1, high=1024, whole=True, step=1, example="1",
+        1, "GPUs (TP)", "", "GPUs that serve one copy of the target, each a share of every layer.",
+        "hardware", low=1, high=1024, whole=True, step=1, example="1",
     )  # fmt: skip
     draft_gpus: int = number(
         0, "Extra GPUs for the draft", "", "GPUs a replica that only speculation needs.",

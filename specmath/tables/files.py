@@ -303,7 +303,7 @@ KINDS = {
 
 def scenario_text(scenario: Scenario) -> str:
     """The scenario in one cell: the same pairs as its link."""
-    return " ".join(f"{k}={v}" for k, v in to_link(scenario).items()) or "example"
+    return " ".join(f"{k}={v}" for k, v in to_link(scenario).items())
 
 
 def file_bytes(

@@ -268,7 +268,9 @@ def numbers_table(p: Prediction) -> Table:
     plain_ms, ms = (t and t.map(lambda seconds: seconds * 1e3) for t in (p.tpot_plain, p.tpot))
     rows = [
         _Quantity("Time per token", "ms", plain_ms, ms, _percent(p.tpot, p.tpot_plain)),
+        *_throughputs(p),
         _Quantity("Cost per 1M tokens", "USD", p.usd_plain, p.usd, _percent(p.usd, p.usd_plain)),
+        *_per_dollar(p),
         _Quantity("Speed", "×", one, p.speedup, _percent(p.speedup, one)),
         _Quantity("Arithmetic per token", "×", one, p.operations, _percent(p.operations, one)),
     ]
@@ -279,6 +281,32 @@ def numbers_table(p: Prediction) -> Table:
             before, after = (t.map(lambda seconds: seconds * 1e3) for t in both)
             rows.append(_Quantity(label, "ms", before, after, _percent(after, before)))
     return _beside(f"What γ={p.gamma} does", "numbers", rows, "change_percent", "%")
+
+
+def _throughputs(p: Prediction) -> list[_Quantity]:
+    """Output tokens a second that one user sees, 1/TPOT, and that one GPU gives; the second where
+    the load is known from hardware."""
+    if p.tpot is None or p.tpot_plain is None:
+        return []
+    plain, ours = (each.map(lambda seconds: 1.0 / seconds) for each in (p.tpot_plain, p.tpot))
+    found = [_Quantity("Tokens/s per user", "tokens/s", plain, ours, _percent(ours, plain))]
+    if p.endpoint.pair is not None:
+        s, at = p.scenario, p.endpoint.throughput
+        gpus = s.tensor_parallel + (s.draft_gpus if p.gamma else 0)
+        before = p.tpot_plain.map(lambda seconds: at(seconds, 0) / s.tensor_parallel)
+        after = p.tpot.map(lambda seconds: at(seconds, p.gamma) / gpus)
+        found.append(
+            _Quantity("Tokens/s per GPU", "tokens/s", before, after, _percent(after, before))
+        )
+    return found
+
+
+def _per_dollar(p: Prediction) -> list[_Quantity]:
+    """Output tokens that a dollar buys; none while the price is not known, or nothing."""
+    if p.usd is None or p.usd_plain is None or not p.usd.value or not p.usd_plain.value:
+        return []
+    before, after = (each.map(lambda usd: 1e6 / usd) for each in (p.usd_plain, p.usd))
+    return [_Quantity("Tokens per $1", "tokens", before, after, _percent(after, before))]
 
 
 def _percent(now: Estimate | None, before: Estimate | None) -> Estimate | None:

@@ -1,0 +1,54 @@
+"""The answer in large numbers: each plain, with speculation, and the ends of its range."""
+
+from typing import Any
+
+import streamlit as st
+
+from pages.ui.furniture import answer_place, remarks, verbatim
+from pages.ui.launch import show_launch
+from specmath.numbers import measured_in, significant
+from specmath.predict import Prediction
+from specmath.tables import numbers_table
+from specmath.words.launch import exactness
+
+FIRST = ("Speed", "Time per token", "Tokens/s per user", "Tokens/s per GPU")
+"""What comes first, where it is known."""
+LEFT_OUT = "Arithmetic per token"
+"""Stands with the mathematics."""
+
+
+def card(found: Prediction) -> None:
+    """Speedup first, then times, throughput and money, as far as they are known."""
+    rows = [row for row in numbers_table(found).rows() if row["speculative"] is not None]
+    known = {row["quantity"]: row for row in rows if row["quantity"] != LEFT_OUT}
+    told = [known.pop(name) for name in FIRST if name in known] + [*known.values()]
+    with answer_place("answer_card"):
+        for begin in range(0, len(told), 2):
+            for column, row in zip(st.columns(2), told[begin : begin + 2], strict=False):
+                _metric(column, row)
+
+
+def _metric(column: Any, row: dict[str, Any]) -> None:
+    unit = str(row["unit"])
+    plain, now, low, high = (
+        None if (value := row[name]) is None else significant(float(value))
+        for name in ("plain", "speculative", "speculative_low", "speculative_high")
+    )
+    both = now if plain is None or unit == "×" else f"{plain} → {now}"
+    shown = "" if unit.startswith("tokens") else unit  # its name says it
+    column.metric(
+        verbatim(str(row["quantity"])),
+        measured_in(shown, str(both)),
+        None if low == high else measured_in(shown, f"{low} to {high}"),
+        delta_color="off",
+        delta_arrow="off",
+    )
+
+
+def to_paste(found: Prediction) -> None:
+    """The command for the γ of the answer, and whether it keeps the target's text."""
+    if found.endpoint.pair is None:
+        return
+    st.subheader("Switch it on", anchor=False)
+    show_launch(found.decision.gamma or found.gamma or 1)
+    remarks((exactness(found.scenario.engine),))
