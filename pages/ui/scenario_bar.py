@@ -9,7 +9,7 @@ from pages.ui.hardware import hardware_row, load_row
 from pages.ui.state import (
     PREFIX,
     adopt,
-    begin_at_two_times,
+    begin_at,
     examples,
     forget,
     prediction,
@@ -75,10 +75,10 @@ assert {*DOORS} == {*COST}
 
 
 def _enter(key: str) -> None:
-    """By a door; whoever has given nothing yet finds the example of two times behind that one."""
+    """By a door; whoever has given nothing yet finds the example of each behind it."""
     chosen = st.session_state[key]
-    if chosen == Times.name and scenario() == start():
-        begin_at_two_times()
+    if scenario() in (EXAMPLE, start()) and chosen in (Times.name, Hardware.name):
+        begin_at(EXAMPLE if chosen == Times.name else start())
     else:
         set_raw("draft_form", chosen)
 

@@ -7,17 +7,17 @@ import streamlit as st
 from pages.ui.furniture import drawer
 from pages.ui.state import (
     LONGEST_LINK,
-    PARTS,
     adopt,
+    begin_at,
     forget,
     link_length,
     raw,
     scenario,
     set_raw,
+    start,
 )
 from pages.ui.widgets import fields, text
 from specmath.checks import InputError
-from specmath.scenario import EXAMPLE
 from specmath.scenario.files import from_toml, to_link, to_toml
 from specmath.trees import read_shape
 
@@ -94,8 +94,8 @@ def _file() -> None:
         except InputError as error:
             st.session_state["fault"] = f"{uploaded.name}: {error}. Nothing was opened"
         st.rerun()
-    if st.button("Back to the example", width="stretch"):
-        adopt(EXAMPLE, still_examples=PARTS)
+    if st.button("Start again", width="stretch"):
+        begin_at(start())
         st.rerun()
 
 

@@ -188,7 +188,7 @@ def read_link(page: str) -> list[str]:
             st.session_state["linked"] = scenario()
         return []
     if not given:
-        adopt(start(), still_examples=["draft cost"])
+        adopt(start(), still_examples=_parts_of_the_example(start()))
         return []
     loaded, notices = from_link(given)
     try:
@@ -209,10 +209,10 @@ def start() -> Scenario:
     return build(START | {"usd_per_hour": hardware.find(str(START["gpu"])).usd_per_hour})
 
 
-def begin_at_two_times() -> None:
-    """The door of those who have a target's and a draft's time: the example, to be edited."""
+def begin_at(example: Scenario) -> None:
+    """One of the two examples, to be edited."""
     touched()
-    adopt(EXAMPLE, still_examples=PARTS)
+    adopt(example, still_examples=_parts_of_the_example(example))
 
 
 def _of_the_scenario() -> dict[str, str]:

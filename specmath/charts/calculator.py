@@ -51,8 +51,8 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     if curve.low is not None and curve.high is not None:
         traces.append(band_of(curve.gamma, curve.low, curve.high, "Range", SPECULATION))
     traces.append(line_of(curve.gamma, speed, "Speedup", SPECULATION, **HOVER))
-    both = f"γ={gamma}, also the best" if gamma == best else f"yours γ={gamma}"
-    traces.append(mark_of(gamma, speed[gamma], both, SPECULATION, "diamond", "bottom right"))
+    name = f"yours γ={gamma}" + (", the best" if gamma == best else "")
+    traces.append(mark_of(gamma, speed[gamma], name, SPECULATION, "diamond", "bottom right"))
     if gamma != best:
         traces.append(mark_of(best, speed[best], f"best γ={best}", SPECULATION, "star"))
     return figure_of("Drafted tokens a step, γ", "Speedup ×", traces, plain=True)

@@ -19,7 +19,7 @@ from playwright.sync_api import BrowserContext, Download, Locator, TimeoutError,
 
 from pages.ui.navigation import PAGES
 from specmath.predict import Prediction, predict
-from specmath.scenario import Scenario
+from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import from_link, to_link
 
 ROOT = Path(__file__).parents[2]
@@ -164,15 +164,25 @@ class Visitor:
         drawn = charts.filter(has=self.page.locator(".js-plotly-plot .main-svg"))
         assert drawn.count() == charts.count()
         # For a moment after they appear, widgets show their lowest value instead of their own.
-        gamma = str(self.scenario().gamma)
+        gamma = self.scenario().gamma
         if self.box(GAMMA).count() == 0:  # evidence pages keep the scenario collapsed
             return
-        assert self.box(GAMMA).input_value() == gamma
-        assert self.page.get_by_role("slider", name="Drafted γ").input_value() == gamma
+        assert self.box(GAMMA).input_value() == ("" if gamma is None else str(gamma))
+        if gamma is not None:
+            slider = self.page.get_by_role("slider", name="Drafted γ")
+            assert slider.input_value() == str(gamma)
 
     def settle(self) -> None:
         """Wait for the script to be at rest."""
         self.page.locator("[data-test-script-state=notRunning]").wait_for()
+
+    def open_example(self) -> None:
+        """The first page at the example of two times."""
+        self.open("what_if", **to_link(EXAMPLE))
+
+    def start_from(self, door: str) -> None:
+        """Press what the scenario is to start from."""
+        self.page.get_by_role("radio", name=door, exact=True).click()
 
     def go_to(self, stem: str) -> None:
         """Click a page in the navigation."""
@@ -286,6 +296,15 @@ class Visitor:
     def figures(self) -> list[dict[str, dict[str, list[float]]]]:
         """What each chart holds: trace name → its x and y, as plotly has them."""
         return [dict(figure) for figure in self.page.evaluate(FIGURES)]
+
+    def page_says(self, text: str) -> None:
+        """The page, wherever, holds this text, sooner or later."""
+        expect(self.page.get_by_test_id("stMain")).to_contain_text(text)
+
+    def has_no_answer(self) -> None:
+        """Withdrawn: nothing stands below the inputs."""
+        assert self.page.get_by_test_id("stPlotlyChart").count() == 0
+        assert self.page.locator("[class*=st-key-answer] [data-testid=stAlert]").count() == 0
 
     def says(self, text: str) -> None:
         """Some message box holds this text, sooner or later."""

@@ -89,6 +89,10 @@ def test_absurd_links_are_reported_and_the_rest_is_kept(visitor: Visitor) -> Non
         visitor.says(message)
     expect(visitor.box(GAMMA)).to_have_value("3")
     assert visitor.scenario().c == 0.1
+    # No answer for what stands in the place of what was not read, until somebody has looked.
+    visitor.has_no_answer()
+    seen = visitor.page.get_by_role("button", name="The inputs are right as they stand")
+    visitor.press(seen, lambda: visitor.says("× faster"))
     # What a link says is shown as written: nothing in it is fetched, which `visitor` checks.
     image = "![x](http://192.0.2.1/x.png)"
     visitor.open("what_if", gamma="3", alpha=image, **{image: "1"})
