@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from specmath.bill import bill
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE
-from specmath.scenario.files import revised
+from specmath.scenario.files import revised, to_link
 from specmath.theorems import walltime_improvement
 
 pytestmark = pytest.mark.browser
@@ -29,7 +29,7 @@ def _drafts(visitor: Visitor) -> dict[str, dict[str, str]]:
 
 
 def test_published_drafts_and_an_edited_cell(visitor: Visitor) -> None:
-    visitor.open("drafts")
+    visitor.open("drafts", **to_link(EXAMPLE))
     # The theorem ranks T5-base first; the measurement ranks T5-small first. Both are shown.
     visitor.says("T5-base is fastest by the theorem")
     visitor.says("measured, T5-small was fastest")
@@ -101,7 +101,7 @@ def _uses(visitor: Visitor, alpha: float, c: float) -> None:
 
 
 def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
-    visitor.open("cost")
+    visitor.open("cost", **to_link(EXAMPLE))
     expect(visitor.page.get_by_text("Unknown: give the output tokens")).to_be_visible()
     visitor.unfold("Money")
     visitor.type_number("Output tokens a second to serve (tokens/s)", "1000")

@@ -44,7 +44,8 @@ class Shown:
 def shown(context: BrowserContext, address: str) -> Shown:
     with arriving(context, address) as visitor:
         visitor.open("what_if", **to_link(SCENARIO))
-        lines, numbers = visitor.figures()[0], visitor.table("Speculative")
+        speedup, arithmetic = visitor.figures()
+        lines, numbers = arithmetic | speedup, visitor.table("Speculative")
         messages = visitor.messages()
         drawer = visitor.unfold("Table: Speculative decoding")
         buttons = {
