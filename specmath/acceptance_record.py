@@ -257,6 +257,13 @@ class Band:
         return tuple(sorted({p.reporter for p in self.found}, key=str.lower))
 
     @property
+    def cited(self) -> str:
+        """Drafter × work, n and sources, in one line."""
+        own = f" of {self.target}" if self.target else ""
+        what = f"{self.kind or 'every draft'} × {self.work or 'every work'}{own}"
+        return f"published record: {what}, n {self.pairs}, {len(self.sources)} sources"
+
+    @property
     def gamma(self) -> int:
         """The middle of the γ at which it was measured, each pair weighing once."""
         return round(float(np.median([np.mean(p.gammas) for p in self.found])))

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 NO_ERROR_BAR = "no error bar yet"
-PLANNED = "α at a planning value that nobody measured"
+NOT_MEASURED = "α, which nobody measured for this draft and work"
 
 _SYMBOLS = {
     "alpha": "α",
@@ -62,10 +62,16 @@ _ASSUMABLE: dict[bool, tuple[str, ...]] = {
 
 def basis_words(basis: Basis) -> str:
     """What the interval of an estimate spans, or that it has none."""
-    planned = [PLANNED] if basis.kind == "assumed" else []
     if not basis.over:
-        return f"no error bar: {PLANNED}" if planned else basis.source or NO_ERROR_BAR
-    return ", ".join([*planned, *map(_open, basis.over)])
+        return basis.source or NO_ERROR_BAR
+    nobodys = basis.kind == "assumed"
+    return ", ".join(
+        _nobodys(u) if nobodys and u.field == "alpha" else _open(u) for u in basis.over
+    )
+
+
+def _nobodys(alpha: Unknown) -> str:
+    return f"{NOT_MEASURED}, from {_end(alpha.low)} to {_end(alpha.high)}"
 
 
 def _open(unknown: Unknown) -> str:
@@ -78,7 +84,8 @@ def _open(unknown: Unknown) -> str:
         )
     if unknown.level is None:
         symbol = _SYMBOLS.get(unknown.field, unknown.field.replace("_", " "))
-        return f"{symbol} from {_end(unknown.low)} to {_end(unknown.high)}"
+        source = f" [{unknown.source}]" if unknown.source else ""
+        return f"{symbol} from {_end(unknown.low)} to {_end(unknown.high)}{source}"
     return f"{_PARTS[unknown.field]} −{1 - unknown.low:.0%} to +{unknown.high - 1:.0%}"
 
 
