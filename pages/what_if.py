@@ -7,6 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.acceptance import show_range  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
 from pages.ui.published import show_nearest_case  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
@@ -35,6 +36,7 @@ with right:
         f"Fastest at γ={best}, {ratio(float(found.curve.walltime_improvement[best]))}. " + outgrows,
     )
 furniture.notes(found)
+show_range(found)
 furniture.table(gamma_table(found))
 
 st.subheader("Before you believe it", anchor=False)

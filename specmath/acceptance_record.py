@@ -24,7 +24,8 @@ from specmath.models.names import key, readings
 
 __all__ = [
     "COLUMNS", "FEW_PAIRS", "FEW_SOURCES", "KINDS", "WORKS", "Band", "Basis", "Chain", "Fall",
-    "Pair", "Row", "apart", "band", "bands", "chains", "fall_of", "pairs", "rows",
+    "Pair", "Row", "apart", "band", "bands", "chains", "fall_of",
+    "offered", "pairs", "rows",
 ]  # fmt: skip
 
 KINDS = ("eagle3", "mtp", "block", "draft_model", "ngram", "suffix", "eagle", "medusa")
@@ -39,6 +40,9 @@ WORKS = (
 NOT_FOR_RANGES = "NOT-FOR-RANGES"
 """In the note of a row of a broken engine, lossy, teacher-forced, or past what a head was made for.
 """
+
+ALL_STEPS = "(all steps)"
+"""In the name of a drafter, as its rows are told from those over matched steps."""
 
 GAMMAS = range(1, 9)
 FEW_SOURCES, FEW_PAIRS = 2, 2
@@ -142,6 +146,12 @@ class Pair:
     dates: tuple[str, ...]
 
     @property
+    def all_steps(self) -> bool:
+        """Whether steps in which a look-up found nothing count: that is acceptance and coverage in
+        one, and no band's."""
+        return ALL_STEPS in self.drafter
+
+    @property
     def spread(self) -> int:
         """How many chains its mean is of."""
         return len(self.gammas)
@@ -173,6 +183,12 @@ def _pair(found: Sequence[Row]) -> Pair:
     )
 
 
+@cache
+def offered() -> tuple[Pair, ...]:
+    """Those that bands are made of."""
+    return tuple(p for p in pairs() if not p.all_steps)
+
+
 @lru_cache(maxsize=4096)
 def _bare(name: str) -> str:
     """A checkpoint's name without tuning, date and format, as one key."""
@@ -188,7 +204,7 @@ def apart(*, same_target: bool) -> float:
     pairs; `same_target`: of those that draft for one target.
     """
     groups: dict[tuple[str, ...], list[float]] = {}
-    for p in pairs():
+    for p in offered():
         target = (_bare(p.target),) if same_target else ()
         groups.setdefault((p.kind, p.work, *target), []).append(p.alpha)
     couples = [
@@ -261,7 +277,8 @@ class Band:
         """Drafter × work, n and sources, in one line."""
         own = f" of {self.target}" if self.target else ""
         what = f"{self.kind or 'every draft'} × {self.work or 'every work'}{own}"
-        return f"published record: {what}, n {self.pairs}, {len(self.sources)} sources"
+        sources = f"{len(self.sources)} source{'s' * (len(self.sources) > 1)}"
+        return f"published record: {what}, n {self.pairs}, {sources}"
 
     @property
     def gamma(self) -> int:
@@ -319,7 +336,7 @@ def band(
         if one not in WORKS:
             raise InputError(f"work must be one of {', '.join(WORKS)}, got {one!r}")
     wanted = KINDS if kind is None else (kind,)
-    found = tuple(p for p in pairs() if p.kind in wanted and p.work in works)
+    found = tuple(p for p in offered() if p.kind in wanted and p.work in works)
     of = (kind or "", "" if work is None else "+".join(works))
     if kind and target and (own := tuple(p for p in found if _is_own(p, drafter, target))):
         return _of(*of, own, drafter or "", target)
@@ -345,7 +362,7 @@ def _of(kind: str, work: str, found: tuple[Pair, ...], drafter: str = "", target
     if target or len({p.reporter for p in found}) <= FEW_SOURCES:
         basis, (low, high) = "min-max", outer
     if len({(p.source, p.drafter, p.target) for p in found}) <= FEW_PAIRS:
-        more, measured = apart(same_target=bool(target)), [p.alpha for p in pairs()]
+        more, measured = apart(same_target=bool(target)), [p.alpha for p in offered()]
         basis = "widened"
         low = max(outer[0] - more, min(measured))
         high = min(outer[1] + more, max(measured))

@@ -48,7 +48,7 @@ def test_the_range_is_the_band_of_draft_and_work(said: dict[str, Any], expected:
     assert ends(s) == (expected.low, expected.median, expected.high)
     (alpha,) = [u for u in resolve(s).unknown if u.field == "alpha"]
     assert (alpha.low, alpha.high) == (expected.low, expected.high)
-    assert f"n {expected.pairs}, {len(expected.sources)} sources" in alpha.source
+    assert f"n {expected.pairs}, {len(expected.sources)} source" in alpha.source
 
 
 def test_each_draft_has_its_own() -> None:

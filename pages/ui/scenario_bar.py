@@ -18,12 +18,13 @@ from pages.ui.state import (
 from pages.ui.widgets import choice, number, slider, text
 from specmath.checks import InputError
 from specmath.logs import LogError, read, read_rates
+from specmath.numbers import significant
 from specmath.rates import read_rates as read_rate_list
 from specmath.review.into_scenario import scenario_from
 from specmath.scenario import EXAMPLE
 from specmath.scenario.faults import in_words
 from specmath.scenario.files import as_text
-from specmath.scenario.forms import ACCEPTANCE
+from specmath.scenario.forms import ACCEPTANCE, Recorded
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
@@ -68,7 +69,19 @@ def _measured_number() -> None:
 
 def _workload() -> None:
     choice("workload")
-    st.caption("Planning range, not measured.")
+    st.caption("What others measured, by kind of draft.")
+
+
+def _alpha_range() -> None:
+    """The kind of work, and its ends by what others measured until one's own are typed."""
+    choice("work")
+    stands = scenario().accepts
+    low, _, high = stands.ends(scenario()) if isinstance(stands, Recorded) else (None,) * 3
+    for column, name, end in zip(
+        st.columns(2), ("alpha_low", "alpha_high"), (low, high), strict=True
+    ):
+        with column:
+            number(name, empty="unknown" if end is None else significant(end, 2))
 
 
 def _two_numbers(*names: str) -> None:
@@ -116,7 +129,7 @@ _ACCEPTANCE_WIDGETS = {
     "conditional": lambda: text("rates"),
     "mixture": lambda: text("mixture"),
     "workload": _workload,
-    "range": lambda: _two_numbers("alpha_low", "alpha_high"),
+    "range": _alpha_range,
 }
 _DRAFT_WIDGETS = {
     "times": lambda: _two_numbers("target_ms", "draft_ms"),
