@@ -41,6 +41,7 @@ __all__ = [
     "VERIFY",
     "WORKLOADS",
     "AcceptanceForm",
+    "AlphaRange",
     "CostForm",
     "Form",
     "Hardware",
