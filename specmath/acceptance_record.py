@@ -327,7 +327,7 @@ def band(
     --------
     >>> found = band("eagle3", "code")
     >>> round(found.low, 2), round(found.high, 2), found.pairs, len(found.sources)
-    (0.59, 0.86, 33, 9)
+    (0.59, 0.86, 33, 8)
     >>> band("layer_skip", "code") is None
     True
     """

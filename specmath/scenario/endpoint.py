@@ -21,7 +21,6 @@ from specmath.acceptance import (
 )
 from specmath.acceptance_record import Band
 from specmath.checks import FloatArray, InputError, IntArray
-from specmath.drafters.host import fall_past_depth, falls_seen
 from specmath.estimate import LEVEL, Basis, Estimate, Unknown, draws, ends
 from specmath.evidence import besides
 from specmath.money import tokens_per_second
@@ -35,6 +34,7 @@ from specmath.scenario.server import (
     drafted,
     error_of,
     pair_of,
+    past,
     prompt_lengths,
     reading_of,
     requests_of,
@@ -327,11 +327,12 @@ def _served(
     s: Scenario, acceptance: Acceptance, each: tuple[Acceptance, ...], unknown: list[Unknown]
 ) -> Endpoint:
     pair = pair_of(s)
-    acceptance, *_ = drafted(s, pair, (acceptance,), (fall_past_depth(),))
-    each = drafted(s, pair, each, falls_seen())
+    acceptance, *_ = drafted(s, pair, (acceptance,))
+    each = drafted(s, pair, each, ends=True)
     full = [a.part if isinstance(a, StoppedAcceptance) else a for a in each]
-    if any(isinstance(a, FallingAcceptance) for a in full):
-        unknown.append(Unknown("past_depth", *falls_seen()))
+    fallen = past(s, pair)
+    if fallen is not None and any(isinstance(a, FallingAcceptance) for a in full):
+        unknown.append(Unknown(fallen.field, *fallen.ends))
     top = _reach(s, pair)
     lengths, positions = prompt_lengths(s, s.in_flight > 1), tuple(dict.fromkeys(pair.positions))
     if len(lengths) > 1:
