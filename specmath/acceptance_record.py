@@ -24,7 +24,7 @@ from specmath.models.names import key, readings
 
 __all__ = [
     "COLUMNS", "FEW_PAIRS", "FEW_SOURCES", "KINDS", "WORKS", "Band", "Basis", "Chain", "Fall",
-    "Pair", "Row", "apart", "band", "bands", "chains", "fall_of",
+    "Pair", "Row", "apart", "band", "bands", "beyond", "chains", "fall_of",
     "offered", "pairs", "rows",
 ]  # fmt: skip
 
@@ -46,6 +46,10 @@ ALL_STEPS = "(all steps)"
 
 GAMMAS = range(1, 9)
 FEW_SOURCES, FEW_PAIRS = 2, 2
+BY_NAME, BY_TARGET = ("draft_model",), ("mtp",)
+"""Kinds whose drafter is known by its name, and by its target, which it comes with. Of another head
+on the same target a band of that target alone held one pair in four of another source."""
+
 SHARE = 0.80
 """Of the pairs a band is to hold."""
 
@@ -197,16 +201,15 @@ def _bare(name: str) -> str:
 
 
 @cache
-def apart(*, same_target: bool) -> float:
+def apart() -> float:
     """How far apart in α two pairs of one kind and work are, at most, in 80% of the cases.
 
     Over all couples of such pairs in the record, those of a kind and work sharing a weight by its
-    pairs; `same_target`: of those that draft for one target.
+    pairs.
     """
-    groups: dict[tuple[str, ...], list[float]] = {}
+    groups: dict[tuple[str, str], list[float]] = {}
     for p in offered():
-        target = (_bare(p.target),) if same_target else ()
-        groups.setdefault((p.kind, p.work, *target), []).append(p.alpha)
+        groups.setdefault((p.kind, p.work), []).append(p.alpha)
     couples = [
         (abs(a - b), 1.0 / (len(each) - 1))
         for each in groups.values()
@@ -216,11 +219,30 @@ def apart(*, same_target: bool) -> float:
     return float(far[np.searchsorted(np.cumsum(weight) / weight.sum(), SHARE)])
 
 
+@cache
+def beyond() -> float:
+    """How far past the least and the largest of the other sources a pair of the same drafter and
+    target is found, at most, in 80% of the cases."""
+    far = []
+    for p in offered():
+        name = p.drafter if p.kind in BY_NAME else None
+        others = [
+            q.alpha
+            for q in offered()
+            if (q.kind, q.work) == (p.kind, p.work)
+            and q.reporter != p.reporter
+            and _is_own(q, name, p.target)
+        ]
+        if others:
+            far.append(max(min(others) - p.alpha, p.alpha - max(others), 0.0))
+    return float(np.quantile(far, SHARE))
+
+
 # ── bands ────────────────────────────────────────────────────────────────────────────────────
 
 Basis = Literal["10-90%", "min-max", "widened"]
-"""Ends at the 10 and 90% quantiles of the pairs; at the least and the largest, of one's own target
-and where two sources or fewer; and these wider by `apart`, where two pairs or fewer."""
+"""Ends at the 10 and 90% quantiles of the pairs; at the least and the largest, where two sources or
+fewer; and these wider: by `apart` where two pairs or fewer, by `beyond` of one's own pair."""
 
 
 @dataclass(frozen=True)
@@ -315,8 +337,8 @@ def band(
     work
         One of WORKS, or several; None: all of them pooled, a pair then weighing once a work.
     drafter, target
-        Names of checkpoints, or a word of the drafter's name. Where pairs of that target (and of
-        that drafter, where one is given) are in the record, the band is of these alone.
+        Names of checkpoints. Where that pair is in the record, a draft model with its target or a
+        target with its own module, the band is of it alone.
 
     Raises
     ------
@@ -338,19 +360,17 @@ def band(
     wanted = KINDS if kind is None else (kind,)
     found = tuple(p for p in offered() if p.kind in wanted and p.work in works)
     of = (kind or "", "" if work is None else "+".join(works))
-    if kind and target and (own := tuple(p for p in found if _is_own(p, drafter, target))):
-        return _of(*of, own, drafter or "", target)
+    named = drafter if kind in BY_NAME else None
+    if target and (named or kind in BY_TARGET):
+        own = tuple(p for p in found if _is_own(p, named, target))
+        if own:
+            return _of(*of, own, named or "", target)
     return _of(*of, found) if found else None
 
 
 def _is_own(p: Pair, drafter: str | None, target: str) -> bool:
-    if _bare(p.target) != _bare(target):
-        return False
-    return drafter is None or _bare(drafter) in (_bare(p.drafter), *_bare_words(p.drafter))
-
-
-def _bare_words(name: str) -> tuple[str, ...]:
-    return tuple(key(word) for word in name.replace("/", " ").split())
+    own = drafter is None or _bare(p.drafter) == _bare(drafter)
+    return own and _bare(p.target) == _bare(target)
 
 
 def _of(kind: str, work: str, found: tuple[Pair, ...], drafter: str = "", target: str = "") -> Band:
@@ -359,10 +379,10 @@ def _of(kind: str, work: str, found: tuple[Pair, ...], drafter: str = "", target
     outer = float(alphas.min()), float(alphas.max())
     basis: Basis = "10-90%"
     low, high = inner
-    if target or len({p.reporter for p in found}) <= FEW_SOURCES:
+    if len({p.reporter for p in found}) <= FEW_SOURCES:
         basis, (low, high) = "min-max", outer
-    if len({(p.source, p.drafter, p.target) for p in found}) <= FEW_PAIRS:
-        more, measured = apart(same_target=bool(target)), [p.alpha for p in offered()]
+    if target or len({(p.source, p.drafter, p.target) for p in found}) <= FEW_PAIRS:
+        more, measured = beyond() if target else apart(), [p.alpha for p in offered()]
         basis = "widened"
         low = max(outer[0] - more, min(measured))
         high = min(outer[1] + more, max(measured))

@@ -19,12 +19,15 @@ from specmath.acceptance_record import (
     apart,
     band,
     bands,
+    beyond,
     chains,
     fall_of,
     offered,
     pairs,
     rows,
 )
+from specmath.acceptance_record import _bare as named
+from specmath.acceptance_record import _of as of_pairs
 from specmath.checks import InputError
 from specmath.theorems import alpha_from_tokens_per_step
 
@@ -145,7 +148,7 @@ def test_a_single_pair_is_no_point() -> None:
     found = band("mtp", "json")
     assert found is not None
     assert (found.pairs, found.basis) == (1, "widened")
-    assert found.low == pytest.approx(found.median - apart(same_target=False))
+    assert found.low == pytest.approx(found.median - apart())
     assert found.high == max(p.alpha for p in offered())
 
 
@@ -161,26 +164,53 @@ def test_how_far_apart_two_pairs_are() -> None:
             others = [abs(alphas[i] - alphas[j]) for j in range(n) if j != i]
             if others:
                 total += 1
-                within += sum(d <= apart(same_target=False) for d in others) / len(others)
+                within += sum(d <= apart() for d in others) / len(others)
     assert within / total == pytest.approx(0.8, abs=0.01)
-    assert apart(same_target=True) < apart(same_target=False)
 
 
-def test_ones_own_drafter_and_target_narrow_the_band() -> None:
-    found = band("eagle3", "code", target="meta-llama/Llama-3.1-8B-Instruct")
-    assert found is not None
-    assert {p.target for p in found.found} <= {
-        "Llama-3.1-8B", "Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct",
-        "Meta-Llama-3.1-8B-Instruct-AWQ-INT4 (w4a16)",
-    }  # fmt: skip
-    assert (found.low, found.high) == found.outer
-    draft = band("draft_model", "code", drafter="Llama-3.2-1B", target="Llama-3.1-8B")
+def test_ones_own_pair_narrows_the_band() -> None:
+    """A draft model by its name with its target; an MTP module by its target."""
+    draft = band("draft_model", "code", drafter="Llama-3.2-1B-Instruct", target="Llama-3.1-8B")
     assert draft is not None
-    assert {p.drafter for p in draft.found} == {"Llama-3.2-1B"}
-    # Another draft for that target: the band of every draft model.
-    other = band("draft_model", "code", drafter="Qwen3-0.6B", target="Llama-3.1-8B")
-    assert other is not None
-    assert (other.target, other.pairs) == ("", 6)
+    assert {(p.drafter, p.target) for p in draft.found} == {("Llama-3.2-1B", "Llama-3.1-8B")}
+    assert (draft.basis, draft.target) == ("widened", "Llama-3.1-8B")
+    module = band("mtp", "code", target="Qwen/Qwen3.6-27B-FP8")
+    assert module is not None
+    assert {p.target for p in module.found} == {
+        "Qwen3.6-27B", "Qwen3.6-27B Q8_0", "Qwen3.6-27B-AutoRound",
+    }  # fmt: skip
+    assert module.low == pytest.approx(module.outer[0] - beyond())
+    # Another draft for that target, or another head: the band of its kind.
+    for kind, drafter in (("draft_model", "Qwen3-0.6B"), ("eagle3", None), ("block", None)):
+        assert band(kind, "code", drafter=drafter, target="Llama-3.1-8B") == band(kind, "code")
+
+
+def held(own: bool) -> tuple[float, int]:
+    """How often a band made without a source holds that source's pairs, and of how many."""
+    found = []
+    for p in offered():
+        name = p.drafter if p.kind == "draft_model" else None
+        others = [q for q in offered() if (q.kind, q.work) == (p.kind, p.work)
+                  and q.reporter != p.reporter]  # fmt: skip
+        if own:
+            same = (named(p.target), name and named(name))
+            others = [q for q in others if (named(q.target), name and named(q.drafter)) == same]
+        if not others or p.kind not in KINDS or (own and p.kind not in ("mtp", "draft_model")):
+            continue
+        b = of_pairs(p.kind, p.work, tuple(others), "", p.target if own else "")
+        found.append(b.low <= p.alpha <= b.high)
+    return float(np.mean(found)), len(found)
+
+
+def test_how_often_a_band_holds_what_another_source_found() -> None:
+    """Stated as 10-90% of the pairs that are there, it is no 80% of those to come: said in
+    docs/acceptance.md. One's own pair is widened until it is."""
+    share, of = held(own=False)
+    assert of > 300
+    assert share == pytest.approx(0.69, abs=0.03)
+    share, of = held(own=True)
+    assert of >= 28
+    assert 0.75 < share < 0.95
 
 
 def test_a_look_up_is_of_the_steps_that_had_a_draft() -> None:

@@ -119,13 +119,12 @@ def test_without_options_every_band(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_ones_own_model(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--draft", "eagle3", "--work", "code", "--model")
-    assert "on Llama-3.1-8B, code" in said(capsys, *words, "Llama-3.1-8B")
-    assert "No pair with No-Such-1B is in the record" in said(capsys, *words, "No-Such-1B")
-    every = json.loads(
-        said(capsys, "--draft", "eagle3", "--model", "Llama-3.1-8B", "--format", "json")
-    )
-    assert {"chat", "code", "math"} < {row["work"] for row in every["bands"]}
+    words = ("--work", "code", "--model", "Llama-3.1-8B", "--draft")
+    assert "(Llama-3.2-1B) on Llama-3.1-8B, code" in said(capsys, *words, "Llama-3.2-1B")
+    assert "The band is of every target" in said(capsys, *words, "eagle3")
+    every = json.loads(said(capsys, "--draft", "mtp", "--model", "Qwen3.6-27B", "--format", "json"))
+    targets = {row["work"]: row["target"] for row in every["bands"]}
+    assert targets["code"] == "Qwen3.6-27B"
 
 
 def test_not_known_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:

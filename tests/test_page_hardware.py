@@ -110,7 +110,7 @@ def test_each_drafter_is_ranked_by_its_own_band() -> None:
             assert (row["alpha"], row["evidence"]) == (pytest.approx(0.3), "you")
         else:
             assert row["best_speedup"] == high[name]["best_speedup"]
-    eagle = band("eagle3", None, target="Llama-3.1-8B")
+    eagle = band("eagle3", None)
     assert eagle is not None
     found = low["EAGLE-3 head"]
     assert (found["alpha_low"], found["alpha_high"]) == (eagle.low, eagle.high)

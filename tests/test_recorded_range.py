@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specmath import Scenario, predict
-from specmath.acceptance_record import Band, band, pairs
+from specmath.acceptance_record import Band, band
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import from_link, from_toml, revised, to_link, to_toml
 from specmath.scenario.forms import ACCEPTANCE
@@ -59,13 +59,15 @@ def test_each_draft_has_its_own() -> None:
     assert len(set(found.values())) == len(found)
 
 
-def test_ones_own_target_narrows_it() -> None:
-    """The pairs of Llama-3.1-8B alone, counted out of the record by their names."""
-    s = at(**SERVED | {"model": "Llama-3.1-8B", "work": "code"})
-    own = [p.alpha for p in pairs() if (p.kind, p.work) == ("eagle3", "code")
-           and "Llama-3.1-8B" in p.target]  # fmt: skip
-    assert ends(s)[::2] == (min(own), max(own))
+def test_ones_own_pair_narrows_it() -> None:
+    s = at(**SERVED | {"model": "Llama-3.1-8B", "draft": "Llama-3.2-1B", "work": "code"})
+    own = of("draft_model", "code", drafter="Llama-3.2-1B", target="Llama-3.1-8B")
+    assert own.target == "Llama-3.1-8B"
+    assert ends(s) == (own.low, own.median, own.high)
     assert "of Llama-3.1-8B" in verdict(predict(s)).sentence()
+    # A head is known by its kind only: the same target is no evidence of the same head.
+    head = at(**SERVED | {"model": "Llama-3.1-8B", "work": "code"})
+    assert ends(head)[0] == of("eagle3", "code").low
 
 
 @pytest.mark.parametrize(

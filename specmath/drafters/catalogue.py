@@ -247,19 +247,17 @@ def named(
 
 
 def recorded(text: str) -> tuple[str, str]:
-    """(kind, name) of a draft in the record of measured acceptance; "" for what that has not.
-
-    Of a head that is one of a kind, such as DFlash, the name is its own.
+    """(kind, name) of a draft in the record of measured acceptance; "" for what that has not, and
+    for the name of what is no model of its own.
 
     Examples
     --------
-    >>> recorded("eagle3"), recorded("dflash"), recorded("Llama-3.2-1B"), recorded("layer_skip")
-    (('eagle3', ''), ('block', 'dflash'), ('draft_model', 'Llama-3.2-1B'), ('', ''))
+    >>> recorded("dflash"), recorded("Llama-3.2-1B"), recorded("layer_skip")
+    (('block', ''), ('draft_model', 'Llama-3.2-1B'), ('', ''))
     """
     record = kinds().get(text)
     if record is not None and not record.needs_model:
-        known = record.recorded in ("", record.kind)
-        return record.recorded, "" if known else record.kind
+        return record.recorded, ""
     if text.lower().startswith(PARALLEL):
         return ParallelModel.recorded, ""
     return SeparateModel.recorded, "" if text.lstrip().startswith("{") else text

@@ -50,6 +50,10 @@ def band_words(band: Band) -> str:
         return f"the middle 80% of {measured}"
     if band.basis == "min-max":
         return f"least to largest of {measured}"
+    if band.target:
+        return (
+            f"{measured}, and as far past them as other sources found the same pair in 80% of cases"
+        )
     return f"{measured}, and as far to each side as two pairs of the record differ in 80% of cases"
 
 
@@ -72,8 +76,11 @@ def _capital(text: str) -> str:
 
 
 def range_not_narrowed(target: str) -> str:
-    """That a target is not in the record with that draft."""
-    return f"No pair with {target} is in the record: the band is of every target."
+    """That the band is not of a target alone."""
+    return (
+        f"The band is of every target: no draft of that name with {target} is in the record, and a "
+        "band of one target with whatever head held one pair in four of another source."
+    )
 
 
 def not_known_words(what: str, work: str) -> str:
