@@ -8,6 +8,7 @@ import numpy as np  # noqa: E402
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.acceptance import show_range, show_record  # noqa: E402
 from pages.ui.candidates import edited_candidates, show_drafters, show_tree, use_candidate  # noqa: E402
 from pages.ui.state import prediction, scenario  # noqa: E402
 from specmath.charts.calculator import drafts_plane  # noqa: E402
@@ -30,6 +31,7 @@ answer = furniture.answer_place()
 if served:
     answer.info(furniture.verbatim(drafters_sentence(prediction())), icon=":material/compare:")
     show_drafters()
+    show_range(prediction())
     show_tree()
     st.subheader("Published example, or drafts of your own by α and c", anchor=False)
     answer = st.container()
@@ -69,4 +71,5 @@ st.caption(
 furniture.downloads(drafts_table(outcomes, own_cost))
 if not served:
     show_drafters()
+show_record()
 furniture.next_question("cost", "Cost")

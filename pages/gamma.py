@@ -7,6 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.acceptance import show_range  # noqa: E402
 from pages.ui.budget import show_budget  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.calculator import (  # noqa: E402
@@ -29,6 +30,7 @@ furniture.chart(
     height=260,
 )
 furniture.notes(found)
+show_range(found)
 heat = alpha_gamma_table(found)
 furniture.chart(
     alpha_gamma_heat(heat, found),

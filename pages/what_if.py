@@ -7,6 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.acceptance import show_range  # noqa: E402
 from pages.ui.card import card, to_paste  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
 from pages.ui.published import show_nearest_case  # noqa: E402
@@ -31,6 +32,7 @@ with right:
     )
 furniture.assumed(found)
 furniture.notes(found)
+show_range(found)
 to_paste(found)
 
 st.subheader("Before you believe it", anchor=False)

@@ -19,6 +19,7 @@ from specmath.drafters import kinds
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
 from specmath.scenario.files import revised
+from specmath.scenario.forms import HALVES, AlphaRange, Recorded
 from specmath.scenario.server import tabulated
 from specmath.serving.pair import ServedPair
 from specmath.speculation import Speculation, breakeven_alpha_of, speedup
@@ -38,6 +39,7 @@ __all__ = [
     "drafter_rows",
     "evaluate",
     "published_t5",
+    "ranked",
 ]
 
 CostOf = Callable[[float], StepCost]
@@ -187,17 +189,31 @@ USUAL = 8
 YOURS = " (yours)"
 
 
+OF_THE_DRAFT = (
+    "run_gamma",
+    "run_ms",
+    "run_tokens_per_step",
+    "tree",
+    "drafted_per_step",
+    "coverage",
+)
+"""Fields that were said of one draft, and hold for no other."""
+
+
 @dataclass(frozen=True)
 class DrafterRow:
     """One drafter at the scenario's batch and context.
 
     `breakeven_alpha`: the i.i.d. acceptance of its drafted steps at which it is no slower than
     plain decoding, at `gamma`; `least_alpha` the least over γ to 8, None where none is enough.
-    `recommended_gamma` and its `speedup`: at the acceptance of the scenario, taken for each.
+    `endpoint`: it in place of the scenario's draft, with the acceptance that was given for that one
+    alone; every other has what others measured of its kind. `recommended_gamma` and its `speedup`
+    are there.
     """
 
     label: str
     pair: ServedPair
+    endpoint: Endpoint
     gamma: int
     step_cost: float
     breakeven_alpha: float
@@ -211,6 +227,27 @@ class DrafterRow:
         """Whether it is the scenario's own."""
         return self.label.endswith(YOURS)
 
+    @property
+    def known(self) -> bool:
+        """Whether its acceptance was given, or measured by anybody."""
+        s = self.endpoint.scenario
+        return not s.accepts.nobodys(s)
+
+    @property
+    def alphas(self) -> tuple[float, float, float]:
+        """The low end of its α, the middle, and the high end: three times the same where given."""
+        s = self.endpoint.scenario
+        if isinstance(s.accepts, Recorded):
+            return s.accepts.ends(s)
+        alpha = self.endpoint.speculation.alpha_at(max(1, self.recommended_gamma))
+        return alpha, alpha, alpha
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the speedup at the recommended γ."""
+        _, low, high = self.endpoint.curves
+        return float(low[self.recommended_gamma]), float(high[self.recommended_gamma])
+
 
 def drafter_rows(own: Endpoint) -> tuple[DrafterRow, ...]:
     """The scenario's own draft, and every other kind that the target can have."""
@@ -222,10 +259,24 @@ def drafter_rows(own: Endpoint) -> tuple[DrafterRow, ...]:
         if kind == s.draft:
             rows.append(_drafter_row(record.label + YOURS, own, at_least))
         elif not record.needs_model:
-            other = s.model_copy(update={"draft": kind, "gamma": None, "coverage": None})
             with suppress(InputError):  # no such module in this target
-                rows.append(_drafter_row(record.label, resolve(other), at_least))
+                rows.append(_drafter_row(record.label, resolve(_with_draft(s, kind)), at_least))
     return tuple(rows)
+
+
+def _with_draft(s: Scenario, kind: str) -> Scenario:
+    """Another draft in its place, with what others measured of that."""
+    fields = type(s).model_fields
+    dropped = {name: fields[name].default for name in OF_THE_DRAFT}
+    if not (isinstance(s.accepts, Recorded) and s.alpha_low is s.alpha_high is None):
+        dropped |= {name: fields[name].default for name in HALVES["acceptance"]}
+        dropped["acceptance_form"] = AlphaRange.name
+    return s.model_copy(update=dropped | {"draft": kind, "gamma": None})
+
+
+def ranked(rows: Iterable[DrafterRow]) -> tuple[DrafterRow, ...]:
+    """The fastest first, each by its own acceptance; those of which none is known last."""
+    return tuple(sorted(rows, key=lambda row: (not row.known, -row.speedup)))
 
 
 def _drafter_row(label: str, endpoint: Endpoint, at_least: int) -> DrafterRow:
@@ -242,6 +293,7 @@ def _drafter_row(label: str, endpoint: Endpoint, at_least: int) -> DrafterRow:
     return DrafterRow(
         label=label,
         pair=pair,
+        endpoint=endpoint,
         gamma=gamma,
         step_cost=float(cost.total(gamma)),
         breakeven_alpha=float(breakeven_alpha_of(cost, gamma, pair.share)),

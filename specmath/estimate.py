@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -53,12 +53,15 @@ class Unknown:
     """A field that is open from `low` to `high`; `level` None: hard ends that a person typed.
 
     With a level, the range of a factor on the computed number that holds so many of the cases.
+    `source`: where its ends are from, "" where nobody said.
     """
 
     field: str
     low: float
     high: float
     level: float | None = None
+    _: KW_ONLY
+    source: str = ""
 
 
 @dataclass(frozen=True)

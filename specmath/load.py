@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from specmath.acceptance import Acceptance
 from specmath.checks import FloatArray, InputError, IntArray, whole
-from specmath.drafters.host import fall_past_depth, falls_seen
 from specmath.estimate import draws, ends
 from specmath.money import usd_per_million_tokens
 from specmath.scenario import Scenario
@@ -203,8 +202,8 @@ class _Served:
     def of(cls, endpoint: Endpoint, pair: ServedPair) -> _Served:
         """Of an endpoint; what a plain time was measured at its own load holds at every other."""
         s, state, anchor = endpoint.scenario, endpoint.load, endpoint.plain
-        centre, *_ = drafted(s, pair, (s.accepts.acceptance(s),), (fall_past_depth(),))
-        corners = drafted(s, pair, s.accepts.corners(s), falls_seen())
+        centre, *_ = drafted(s, pair, (s.accepts.acceptance(s),))
+        corners = drafted(s, pair, s.accepts.corners(s), ends=True)
         asked, run = requests_of(s, at_any_batch=True), _Run.of(endpoint)
         if s.target_ms is None or state is None or anchor is None:
             return cls(pair, asked, centre, corners, run=run)

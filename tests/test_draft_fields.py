@@ -9,13 +9,15 @@ import pytest
 from pydantic import ValidationError
 
 from specmath.acceptance import FallingAcceptance, IidAcceptance
+from specmath.acceptance_record import fall_of
 from specmath.checks import InputError
 from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import from_toml, to_toml
 from specmath.scenario.server import pair_of
-from specmath.theorems import expected_tokens
+from specmath.tables import gamma_table
+from specmath.theorems import alpha_from_tokens_per_step, expected_tokens
 from specmath.trees import TreeAcceptance, best_tree, branch_of, expected_tree_tokens
 from specmath.words.notes import notes
 from specmath.words.verdict import verdict
@@ -220,3 +222,76 @@ def test_tokens_measured_at_a_gamma_stay_there() -> None:
     )
     most = {"alpha": None, "tokens_per_step": 4.0, "measured_gamma": 3}
     assert resolve(scenario(**MTP | most)).speculation.tokens(3) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        MTP,
+        {"tree": "4:3:9", "gamma": 9},
+        {"drafted_per_step": 2.0, "gamma": 3},
+        {"alpha": None, "tokens_per_step": 2.6, "measured_gamma": 3},
+        {"alpha": None, "tokens_per_step": 2.2, "measured_gamma": 3, "gamma": 0},
+    ],
+)
+def test_the_table_over_gamma_is_the_prediction(given: dict[str, Any]) -> None:
+    """Whatever is known of the drafts: its τ and its speedup are those of the prediction."""
+    p = predict(scenario(**{"gamma": 3} | given))
+    rows = gamma_table(p).rows()
+    taus = np.asarray(p.speculation.acceptance.tokens_per_step(np.arange(len(rows))))
+    assert [row["tokens_per_step"] for row in rows] == pytest.approx(taus.tolist())
+    found = [row["walltime_improvement"] for row in rows]
+    assert found == pytest.approx(p.curve.walltime_improvement.tolist())
+
+
+# ── past what was measured ───────────────────────────────────────────────────────────────────
+
+
+def test_an_eagle_head_measured_at_three_falls_past_it() -> None:
+    """τ(3) = 2.6 stays; from there each position is accepted f less often than the one before, f
+    the middle of the chains of the record, and the interval opens past γ=3 only."""
+    known = {"alpha": None, "tokens_per_step": 2.6, "measured_gamma": 3}
+    fall = fall_of("eagle3")
+    assert fall is not None
+    alpha = float(alpha_from_tokens_per_step(2.6, 3))
+    each = [alpha] * 3 + [alpha * (1 - fall.value) ** n for n in range(1, 5)]
+    p = predict(scenario(draft="eagle3", **known, gamma=7))
+    assert p.tokens_per_step == pytest.approx(1 + np.cumprod(each).sum())
+    assert "drafts of about 3 tokens: each position past that" in said(p)
+    tokens = {g: {float(c.tokens(g)) for c in p.endpoint.corners} for g in (3, 7)}
+    assert len(tokens[3]) == 1
+    assert min(tokens[7]) < p.tokens_per_step < max(tokens[7])
+    at_three = predict(scenario(draft="eagle3", **known, gamma=3))
+    assert at_three.tokens_per_step == pytest.approx(2.6)
+    assert "each position past that" not in said(at_three)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"draft": "Llama-3.2-1B", "alpha": None, "tokens_per_step": 2.6, "measured_gamma": 3},
+        {"draft": "eagle3", "alpha": 0.7},
+        {"draft": "eagle3", "alpha": None, "rates": (0.8, 0.6, 0.5)},
+        {"draft": "eagle3", "alpha": None, "alpha_low": 0.6, "alpha_high": 0.7},
+    ],
+)
+def test_what_does_not_fall(given: dict[str, Any]) -> None:
+    """Draft models do not in the record; α is the theorem's; rates are their own; a range typed."""
+    p = predict(scenario(**given, gamma=6))
+    assert not isinstance(p.endpoint.speculation.drafted, FallingAcceptance)
+    assert not any(u.field == "past_measured" for u in p.endpoint.unknown)
+
+
+def test_a_band_falls_past_where_it_was_measured() -> None:
+    s = scenario(draft="eagle3", alpha=None, acceptance_form="range", work="qa", gamma=8)
+    found = resolve(s).band
+    assert found is not None
+    acceptance = resolve(s).speculation.drafted
+    assert isinstance(acceptance, FallingAcceptance)
+    assert (acceptance.alpha, acceptance.depth) == (pytest.approx(found.median), found.gamma)
+    # MTP, trained for one token: its band is of drafts of about three, and emits as many there.
+    module = resolve(scenario(**MTP | {"alpha": None, "acceptance_form": "range", "gamma": 3}))
+    assert module.band is not None
+    at = module.band.gamma
+    tokens = IidAcceptance(module.band.median).tokens_per_step(at)
+    assert module.speculation.drafted.tokens_per_step(at) == pytest.approx(tokens)

@@ -199,7 +199,7 @@ def test_what_is_known_less_has_a_wider_interval() -> None:
 
 
 def test_unknown_alpha_spans_both_ends() -> None:
-    s = build({"acceptance_form": "range", "gamma": 4, **EXAMPLE_PAIR})
+    s = build({"alpha_low": 0.5, "alpha_high": 0.85, "gamma": 4, **EXAMPLE_PAIR})
     p = predict(s)
     worst, best = (predict(scenario(alpha=alpha)) for alpha in (0.5, 0.85))
     assert p.speedup.low == pytest.approx(worst.speedup.low)

@@ -13,7 +13,8 @@ HOUSE = Path(specmath.__file__).parent
 FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
     "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "speculation", "evidence",
-    "engines", "hardware", "models", "steptime", "drafters", "serving", "scenario", "sensitivity",
+    "engines", "hardware", "models", "steptime", "drafters", "serving", "acceptance_record",
+    "scenario", "sensitivity",
     "predict", "load", "launch", "bill", "drafts", "logs", "review", "measure", "published",
     "words", "tables", "charts", "cli",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specmath.acceptance_record import band
 from specmath.bill import bill
 from specmath.drafters import kinds
 from specmath.predict import predict
@@ -60,7 +61,7 @@ def test_with_hardware_the_answer_is_about_its_drafters() -> None:
     s = served(model="Llama-3.1-70B", draft="eagle3", tensor_parallel=4, batch=8)
     app = opened("drafts", s)
     rows = drafters_table(predict(s)).rows()
-    fastest = max(rows, key=lambda row: row["best_speedup"])  # type: ignore[arg-type,return-value]
+    fastest = max(rows, key=lambda row: row["best_speedup"] or 0.0)  # type: ignore[arg-type,return-value]
     first = app.info[0].value.replace("\\", "")
     assert f"{fastest['draft']} would be fastest" in first
     assert "EAGLE-3 head (yours)" in first
@@ -80,11 +81,40 @@ def test_the_speedup_of_each_drafter_is_its_own_prediction(rates: Any) -> None:
     labels = {record.label: kind for kind, record in kinds().items()}
     rows = drafters_table(predict(s)).rows()
     assert len(rows) >= 6
+    unknown = {row["draft"] for row in rows if row["best_speedup"] is None}
+    assert unknown == {"Layer skipping", "Medusa heads"}
     for row in rows:
         kind = labels.get(str(row["draft"]), s.draft)
-        own = predict(s.model_copy(update={"draft": kind, "gamma": row["best_gamma"]}))
+        if row["draft"] in unknown:
+            assert row["evidence"] == "nobody"
+            continue
+        of: dict[str, Any] = {"draft": kind, "gamma": row["best_gamma"]}
+        if kind != s.draft:  # what others measured of it
+            of |= {"acceptance_form": "range", "alpha": None, "rates": ()}
+        own = predict(s.model_copy(update=of))
         assert own.speedup.value == pytest.approx(row["best_speedup"])
         assert own.recommended_gamma == row["best_gamma"]
+        assert (own.speedup.low or own.speedup.value) == pytest.approx(row["best_speedup_low"])
+
+
+def test_each_drafter_is_ranked_by_its_own_band() -> None:
+    """Whatever the scenario's own α: the others do not move with it, and their ends are the
+    record's."""
+    low, high = (
+        {row["draft"]: row for row in drafters_table(predict(served(batch=8, alpha=a))).rows()}
+        for a in (0.3, 0.9)
+    )
+    for name, row in low.items():
+        if "(yours)" in str(name):
+            assert row["best_speedup"] < high[name]["best_speedup"]
+            assert (row["alpha"], row["evidence"]) == (pytest.approx(0.3), "you")
+        else:
+            assert row["best_speedup"] == high[name]["best_speedup"]
+    eagle = band("eagle3", None)
+    assert eagle is not None
+    found = low["EAGLE-3 head"]
+    assert (found["alpha_low"], found["alpha_high"]) == (eagle.low, eagle.high)
+    assert f"{eagle.pairs} pairs" in str(found["evidence"])
 
 
 def test_a_gpu_of_ones_own_numbers_everywhere() -> None:

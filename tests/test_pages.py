@@ -28,6 +28,12 @@ LINKS: dict[str, dict[str, str]] = {
                "demand_tokens_per_second": "100000"},
     "measured curve": {"alpha": "0.8", "gamma": "2", "c": "0.1", "target_ms": "9",
                        "verify_costs": "1.6,1.9,1.5"},
+    "a band": {"acceptance_form": "range", "work": "code", "gamma": "6", "gpu": "H100 SXM",
+               "model": "Llama-3.1-8B", "draft": "eagle3", "batch": "4"},
+    "nobody's": {"acceptance_form": "range", "work": "json", "gpu": "H100 SXM",
+                 "model": "Llama-3.1-8B", "draft": "layer_skip"},
+    "a module past its depth": {"alpha": "0.8", "gamma": "3", "gpu": "H200 SXM", "draft": "mtp",
+                                "model": "DeepSeek-V3", "tensor_parallel": "8"},
 }  # fmt: skip
 BAD_LINKS = {
     "alpha": "7", "gamma": "-1", "c": "nan", "sigma": "inf", "rates": "0.2,0.9",

@@ -289,9 +289,9 @@ def test_the_crossover_is_where_the_drawn_curves_cross() -> None:
     assert predict(at(0.8, 4, 0.1)).crossover_gamma == 10
 
 
-def test_a_preset_says_that_it_is_planned_and_times_are_not_costs() -> None:
+def test_a_preset_says_where_it_is_from_and_times_are_not_costs() -> None:
     p = predict(Scenario(workload="creative", gamma=4, c=0.1))
-    assert "planning value" in verdict(p).sentence()
+    assert "published record: every draft × creative, n 25, 15 sources" in verdict(p).sentence()
     p = predict(at(0.8, 3, 0.1, verify_costs=(20.0, 21.0, 22.0)))
     assert any("divided by that of a plain step" in note for note in notes(p))
 

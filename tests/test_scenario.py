@@ -10,6 +10,7 @@ from helpers.random_scenarios import scenarios
 from hypothesis import given, settings
 from pydantic import ValidationError
 
+from specmath.acceptance_record import band
 from specmath.checks import InputError
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.endpoint import resolve
@@ -26,8 +27,6 @@ OK: dict[str, Any] = {"alpha": 0.8, "c": 0.1, "gamma": 4}
         ({"tokens_per_step": 2.176, "measured_gamma": 3}, 0.6),
         ({"accepted_per_step": 1.176, "measured_gamma": 3}, 0.6),
         ({"accepted_share": 0.392, "measured_gamma": 3}, 0.6),
-        ({"workload": "creative"}, 0.6),
-        ({"workload": "code_or_json"}, 0.85),
     ],
 )
 def test_forms_of_one_number_say_the_same(said: dict[str, Any], alpha: float) -> None:
@@ -67,12 +66,11 @@ def test_what_was_measured_stays_measured_when_gamma_moves() -> None:
         Scenario(accepted_per_step=3, gamma=0, c=0.1)
 
 
-@pytest.mark.parametrize("form", ["acceptance_form", "draft_form"])
-def test_not_knowing_is_a_cited_range(form: str) -> None:
+def test_not_knowing_the_cost_is_a_cited_range() -> None:
     known = OK.copy()
-    del known["alpha" if form == "acceptance_form" else "c"]
-    s = Scenario(**{form: "range"}, **known)
-    cited = FORMS[form]["range"].cited
+    del known["c"]
+    s = Scenario(draft_form="range", **known)
+    cited = FORMS["draft_form"]["range"].cited
     assert {name: getattr(s, name) for name in cited} == cited
 
 
@@ -86,8 +84,19 @@ def test_a_range_leaves_other_unknowns_unknown() -> None:
 
 
 def test_one_end_of_a_range_may_be_given() -> None:
-    s = Scenario(acceptance_form="range", alpha_low=0.2, c=0.1, gamma=4)
-    assert (s.alpha_low, s.alpha_high) == (0.2, ACCEPTANCE["range"].cited["alpha_high"])
+    """The other is that of what others measured; never below it."""
+    every = band(None, None)
+    assert every is not None
+    for typed, ends in (
+        ({"alpha_low": 0.2}, (0.2, every.high)),
+        ({"alpha_high": 0.7}, (every.low, 0.7)),
+        ({"alpha_low": 0.99}, (0.99, 0.99)),
+        ({"alpha_high": 0.1}, (0.1, 0.1)),
+    ):
+        s = Scenario(acceptance_form="range", c=0.1, gamma=4, **typed)
+        low, middle, high = ACCEPTANCE["range"].ends(s)
+        assert (low, high) == ends
+        assert middle == pytest.approx((low + high) / 2)
 
 
 def test_every_field_has_a_definition_a_person_can_read() -> None:

@@ -233,7 +233,7 @@ def test_a_draft_that_no_alpha_saves_is_told_so() -> None:
 
 def test_what_may_not_pay_at_all_is_measured_first() -> None:
     """By hand: at γ=1 τ(0.5) = 1.5 against 1.6 + 0.51; at best τ(0.85, 4) = 3.71 against 1.08."""
-    answer = of(acceptance_form="range", c_low=0.02, c_high=0.6, gamma=4)
+    answer = of(alpha_low=0.5, alpha_high=0.85, c_low=0.02, c_high=0.6, gamma=4)
     assert answer.action == "measure"
     assert "α from 0.5 to 0.85" in answer.reason
     assert "c from 0.02 to 0.6" in answer.reason
@@ -250,8 +250,9 @@ def test_what_may_not_pay_at_all_is_measured_first() -> None:
 
 
 def test_ends_that_disagree_about_gamma_alone_are_on() -> None:
-    """Whatever α and c within the cited ranges, γ=1 pays at h = 0.05: 1.5/1.3 at the worst."""
-    said = {"acceptance_form": "range", "draft_form": "range", "gamma": 4, "overhead": 0.05}
+    """Whatever α and c within their ranges, γ=1 pays at h = 0.05: 1.5/1.3 at the worst."""
+    ends = {"alpha_low": 0.5, "alpha_high": 0.85}
+    said = {**ends, "draft_form": "range", "gamma": 4, "overhead": 0.05}
     answer = of(**said)
     assert answer.action == "lower"
     p = predict(Scenario(**said))

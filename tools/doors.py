@@ -217,6 +217,8 @@ LINKS: tuple[dict[str, str], ...] = (
     {"alpha_low": "0.5", "alpha_high": "0.8", "gamma": "4", "c": "0.1", "c_hat": "unknown"},
     {"accepted_share": "0.6", "measured_gamma": "4", "gamma": "2", "gpu": "H100 SXM",
      "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B", "batch": "8", "context_tokens": "4096"},
+    {"acceptance_form": "range", "work": "qa", "gamma": "3", "gpu": "H100 SXM",
+     "model": "Qwen3-8B", "draft": "dflash", "alpha_low": "0.3"},
     {"workload": "code_or_json", "gamma": "3", "gpu": "B200 SXM", "draft": "eagle3",
      "model": '{"hidden_size": 8, "num_hidden_layers": 2}', "coverage": "0.7"},
 )  # fmt: skip

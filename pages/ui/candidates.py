@@ -112,8 +112,9 @@ def show_drafters() -> None:
     st.caption(
         "Computed by the step-time model at your batch and context. A drafter pays where its own "
         "acceptance, measured on your text, is above the break-even α. N-gram: acceptance of the "
-        "steps with a draft, at the coverage shown (assumed unless you give it). Best γ: at the "
-        "acceptance of the scenario, taken for each."
+        "steps with a draft, at the coverage shown (assumed unless you give it). Best γ and its "
+        "speedup: at its own acceptance, yours as given, of every other kind what others measured "
+        "at your kind of work."
     )
     remarks(drafters_notes(prediction()))
     downloads(found)

@@ -14,9 +14,9 @@ from specmath.scenario.forms import EXAMPLE_PAIR
 
 
 def hardware_row() -> None:
-    """Who serves what: pick from the catalogues, or paste a config.json; what was measured."""
-    columns = st.columns([22, 18, 12, 22, 14, 11], vertical_alignment="bottom")
-    model, gpu, count, draft, engine, more = columns
+    """Who serves what, and to how many at once: pick from the catalogues."""
+    columns = st.columns([21, 18, 12, 22, 14, 13], vertical_alignment="bottom")
+    model, gpu, count, draft, engine, load = columns
     own = f"Not listed? Type its TB/s, bf16 TFLOP/s and GB, such as {hardware.CUSTOM_EXAMPLE}."
     with model:
         _pick("model", list(models.catalogue()))
@@ -30,24 +30,25 @@ def hardware_row() -> None:
         _pick("draft", [*heads, *models.catalogue()], labels)
     with engine:
         choice("engine")
-    with more, st.popover("More", width="stretch"):
+    with load:
+        batch = raw()["batch"]
+        number("concurrency", label="Concurrency", empty="unknown" if batch == 1 else f"batch {batch}")
+
+
+def more() -> None:
+    """What was measured on that hardware, and models of no catalogue."""
+    with st.popover("More", width="stretch"):
         _measured()
         st.caption("A model that is not listed")
         _paste("model")
         _paste("draft")
 
 
-def load_row() -> None:
-    """How many requests at once, and how long each is."""
-    batch = raw()["batch"]
-    held = "unknown" if batch == 1 else f"batch {batch}"
-    concurrency, prompt, output = st.columns([12, 9, 8], vertical_alignment="bottom")
-    with concurrency:
-        number("concurrency", label="Concurrency", empty=held)
-    with prompt:
-        number("prompt_tokens", label="Prompt")
-    with output:
-        number("output_tokens", label="Output")
+def lengths_row() -> None:
+    """How long a request is."""
+    for column, name in zip(st.columns(2), ("prompt_tokens", "output_tokens"), strict=True):
+        with column:
+            number(name, label=name.partition("_")[0].capitalize())
 
 
 def _measured() -> None:

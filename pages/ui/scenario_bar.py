@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.ui.furniture import verbatim
-from pages.ui.hardware import hardware_row, load_row
+from pages.ui.hardware import hardware_row, lengths_row, more
 from pages.ui.state import (
     PREFIX,
     adopt,
@@ -22,12 +22,13 @@ from pages.ui.state import (
 from pages.ui.widgets import choice, number, slider, text
 from specmath.checks import InputError
 from specmath.logs import LogError, read, read_rates
+from specmath.numbers import significant
 from specmath.rates import read_rates as read_rate_list
 from specmath.review.into_scenario import scenario_from
 from specmath.scenario import EXAMPLE
 from specmath.scenario.faults import in_words
 from specmath.scenario.files import as_text
-from specmath.scenario.forms import ACCEPTANCE, COST, Hardware, Times
+from specmath.scenario.forms import ACCEPTANCE, COST, Hardware, Recorded, Times
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
@@ -52,7 +53,7 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool) -> None:
 
 def _doors() -> None:
     """What the reader starts from; a log and a measurement have pages of their own."""
-    forms, log, measurement = st.columns([62, 17, 21], vertical_alignment="center")
+    forms, log, measurement, rest = st.columns([50, 17, 20, 13], vertical_alignment="center")
     key, current = f"{PREFIX}draft_form|door", raw()["draft_form"]
     st.session_state[key] = current
     with forms:
@@ -62,6 +63,9 @@ def _doors() -> None:
         )  # fmt: skip
     log.page_link("pages/logs.py", label="A server log", icon=":material/receipt_long:")
     measurement.page_link("pages/measure.py", label="A measurement", icon=":material/straighten:")
+    if raw()["draft_form"] == Hardware.name:
+        with rest:
+            more()
 
 
 DOORS = {
@@ -86,9 +90,9 @@ def _enter(key: str) -> None:
 def _served() -> None:
     """What serves what, under which load, and how often it accepts."""
     hardware_row()
-    load, acceptance, gamma = st.columns([35, 45, 20], vertical_alignment="bottom")
-    with load, st.container(key="load"):
-        load_row()
+    lengths, acceptance, gamma = st.columns([21, 57, 22], vertical_alignment="bottom")
+    with lengths, st.container(key="load"):
+        lengths_row()
     with acceptance:
         _acceptance()
     with gamma:
@@ -112,7 +116,7 @@ def _given() -> None:
 
 def _acceptance() -> None:
     """The form and its values side by side."""
-    form, values = st.columns([11, 9], vertical_alignment="bottom")
+    form, values = st.columns([10, 13], vertical_alignment="bottom")
     with form:
         choice("acceptance_form")
     with values:
@@ -129,7 +133,21 @@ def _measured_number() -> None:
 
 def _workload() -> None:
     choice("workload")
-    st.caption("Planning range, not measured.")
+    st.caption("What others measured, by kind of draft.")
+
+
+def _alpha_range() -> None:
+    """The kind of work, and its ends by what others measured until one's own are typed."""
+    stands = scenario().accepts
+    low, _, high = stands.ends(scenario()) if isinstance(stands, Recorded) else (None,) * 3
+    work, ends = st.columns([6, 5], vertical_alignment="bottom")
+    with work:
+        choice("work")
+    told = "not known" if low is None or high is None else f"α {low:.2g}–{high:.2g}"
+    with ends, st.popover(told, width="stretch"):
+        st.caption("What others measured, until you type your own ends.")
+        for name, end in (("alpha_low", low), ("alpha_high", high)):
+            number(name, empty="unknown" if end is None else significant(end, 2))
 
 
 def _two_numbers(*names: str) -> None:
@@ -177,7 +195,7 @@ _ACCEPTANCE_WIDGETS = {
     "conditional": lambda: text("rates"),
     "mixture": lambda: text("mixture"),
     "workload": _workload,
-    "range": lambda: _two_numbers("alpha_low", "alpha_high"),
+    "range": _alpha_range,
 }
 _DRAFT_WIDGETS = {
     "times": lambda: _two_numbers("target_ms", "draft_ms"),

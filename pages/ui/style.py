@@ -14,6 +14,7 @@ STYLE = """
 .st-key-answer_card [data-testid=stMetricLabel] { min-height: 0; }
 .st-key-head { gap: .6rem; }
 .st-key-bar [data-testid=stVerticalBlock] { gap: .6rem; }
+.st-key-bar summary { padding-block: .25rem; min-height: 0; }
 @media (max-width: 640px) {
   [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }
   [data-testid=stHeading] h2 { font-size: 1.6rem; padding: .25rem 0; }

@@ -115,6 +115,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "The command that starts an engine with this speculation."),
         ("model", "hardware:model_command",
          "Sizes of a model from its config.json (or a catalogue name)."),
+        ("acceptance", "acceptance:acceptance_command",
+         "What others measured: the range of α of a draft at a kind of work."),
         ("serve", "serve:serve_command", "Open the app in a browser, on this machine only."),
     ),
     logs_group: (

@@ -13,6 +13,7 @@ from specmath.drafters.catalogue import (
     SeparateModel,
     Suffix,
     named,
+    recorded,
 )
 from specmath.drafters.heads import (
     Assistant,
@@ -45,5 +46,6 @@ __all__ = [
     "Suffix",
     "kinds",
     "named",
+    "recorded",
     "sampling_seconds",
 ]

@@ -46,13 +46,15 @@ class Drafter(ABC):
     A class that states its `kind` and `label` is registered under that name (`kinds()`).
     `parallel`: one pass drafts all γ tokens; otherwise each token takes a pass. `needs_model`: it
     is a model of its own, to be named. `coverage`: share of sequence-steps that get a draft at all.
-    A `place` is that of the target it drafts for.
+    `recorded`: its kind in the record of measured acceptance, "" where that has none. A `place` is
+    that of the target it drafts for.
     """
 
     kind: ClassVar[str]
     label: ClassVar[str]
     parallel: ClassVar[bool] = False
     needs_model: ClassVar[bool] = False
+    recorded: ClassVar[str] = ""
     sources: ClassVar[Mapping[str, str]] = {}
     coverage: float = 1.0
 

@@ -25,6 +25,7 @@ __all__ = [
     "SeparateModel",
     "Suffix",
     "named",
+    "recorded",
 ]
 
 
@@ -45,6 +46,7 @@ class SeparateModel(Decoder, kind="separate", label="Separate draft model"):
     weight_dtype: str | None = None
 
     needs_model: ClassVar[bool] = True
+    recorded: ClassVar[str] = "draft_model"
     sources: ClassVar[Mapping[str, str]] = {
         "tensor_parallel": "one GPU: a small model split over GPUs pays more in all-reduces than "
         "it gains; vLLM's draft_tensor_parallel_size is 1 or the target's",
@@ -74,6 +76,7 @@ class ParallelModel(SeparateModel, kind="parallel_model", label="Parallel draft 
     arXiv 2504.18583, section 3)."""
 
     parallel: ClassVar[bool] = True
+    recorded: ClassVar[str] = ""
 
 
 @lru_cache(maxsize=64)
@@ -133,6 +136,7 @@ class NGram(Drafter, kind="ngram", label="N-gram lookup"):
     lookup_seconds: float = 1e-4
 
     parallel: ClassVar[bool] = True
+    recorded: ClassVar[str] = "ngram"
     sources: ClassVar[Mapping[str, str]] = {
         "coverage": "assumed: low where nothing repeats, high in edits of given text; measure it "
         "as steps with a draft over all steps",
@@ -170,6 +174,7 @@ class Suffix(NGram, kind="suffix", label="Suffix decoding"):
     coverage: float = 0.5
     lookup_seconds: float = 1e-4
 
+    recorded: ClassVar[str] = "suffix"
     sources: ClassVar[Mapping[str, str]] = {
         "coverage": "assumed: 12% of the steps of MT-Bench chats (vLLM pull request 24852), most "
         "steps of agents that repeat themselves; measure it as steps with a draft over all steps",
@@ -239,6 +244,23 @@ def named(
     except InputError as error:
         raise InputError(f"draft_{error}") from error
     return found
+
+
+def recorded(text: str) -> tuple[str, str]:
+    """(kind, name) of a draft in the record of measured acceptance; "" for what that has not, and
+    for the name of what is no model of its own.
+
+    Examples
+    --------
+    >>> recorded("dflash"), recorded("Llama-3.2-1B"), recorded("layer_skip")
+    (('block', ''), ('draft_model', 'Llama-3.2-1B'), ('', ''))
+    """
+    record = kinds().get(text)
+    if record is not None and not record.needs_model:
+        return record.recorded, ""
+    if text.lower().startswith(PARALLEL):
+        return ParallelModel.recorded, ""
+    return SeparateModel.recorded, "" if text.lstrip().startswith("{") else text
 
 
 def _with(drafter: Drafter, options: dict[str, Any]) -> Drafter:

@@ -133,6 +133,7 @@ class Eagle(_Head, _Sequential, kind="eagle", label="EAGLE head"):
     is given (FR-Spec, arXiv 2502.14856).
     """
 
+    recorded: ClassVar[str] = "eagle"
     sources: ClassVar[Mapping[str, str]] = {
         **_HEAD_SOURCES,
         "layers": "one layer (arXiv 2401.15077, section 3.1)",
@@ -151,6 +152,7 @@ class Eagle3(Eagle, kind="eagle3", label="EAGLE-3 head"):
 
     draft_vocab: int | None = 32000
 
+    recorded: ClassVar[str] = "eagle3"
     splits_projection: ClassVar[bool] = True
     fused: ClassVar[int] = 3
     sources: ClassVar[Mapping[str, str]] = {
@@ -180,6 +182,7 @@ class Mtp(_Sequential, kind="mtp", label="MTP module"):
     Raises InputError where the target's config has no such module.
     """
 
+    recorded: ClassVar[str] = "mtp"
     sources: ClassVar[Mapping[str, str]] = {
         "coverage": "a module always has a draft",
         "passes": "one module run γ times, as vLLM does; further published modules are not used",
@@ -238,6 +241,7 @@ class Assistant(_Head, kind="assistant", label="MTP assistant (Gemma 4)"):
     layers: int = 4
     hidden: int = 1024
 
+    recorded: ClassVar[str] = "mtp"
     sources: ClassVar[Mapping[str, str]] = {
         "layers": "four, and queries only: vLLM's gemma4_mtp, memra-engine's gemma_spec",
         "hidden": "1024 beside a target of 2816 (memra-engine's gemma_spec)",
@@ -281,6 +285,7 @@ class Medusa(Drafter, kind="medusa", label="Medusa heads"):
 
     heads: int = 5
 
+    recorded: ClassVar[str] = "medusa"
     parallel: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, str]] = {
         "heads": "five heads are the paper's suggestion (arXiv 2401.10774, section 3.1)",
@@ -328,6 +333,7 @@ class BlockHead(_Head, kind="block", label="Block-parallel head"):
 
     layers: int = 5
 
+    recorded: ClassVar[str] = "block"
     parallel: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, str]] = _BLOCK_SOURCES
 

@@ -19,12 +19,12 @@ from specmath.acceptance import (
     FallingAcceptance,
     StoppedAcceptance,
 )
+from specmath.acceptance_record import Band
 from specmath.checks import FloatArray, InputError, IntArray
-from specmath.drafters.host import fall_past_depth, falls_seen
 from specmath.estimate import LEVEL, Basis, Estimate, Unknown, draws, ends
 from specmath.evidence import besides
 from specmath.money import tokens_per_second
-from specmath.scenario.forms import ACCEPTANCE, COST, VERIFY, Hardware, Slope
+from specmath.scenario.forms import ACCEPTANCE, COST, VERIFY, Hardware, Recorded, Slope
 from specmath.scenario.record import Scenario
 from specmath.scenario.server import (
     ANCHORS,
@@ -34,6 +34,7 @@ from specmath.scenario.server import (
     drafted,
     error_of,
     pair_of,
+    past,
     prompt_lengths,
     reading_of,
     requests_of,
@@ -94,9 +95,14 @@ class Endpoint:
 
     @property
     def basis(self) -> Basis:
-        """Why a ratio to plain decoding has its interval, or that α is only planned."""
-        planned = self.scenario.accepts.planned and not self.scenario.accepts.cited
-        return Basis("assumed" if planned else "computed", over=self.unknown)
+        """Why a ratio to plain decoding has its interval, or that nobody measured α."""
+        nobodys = self.scenario.accepts.nobodys(self.scenario)
+        return Basis("assumed" if nobodys else "computed", over=self.unknown)
+
+    @property
+    def band(self) -> Band | None:
+        """What others measured, where the acceptance stands on that."""
+        return self.scenario.accepts.band(self.scenario)
 
     @cached_property
     def gammas(self) -> IntArray:
@@ -238,7 +244,7 @@ def resolve(s: Scenario, *, step_seen: bool = False) -> Endpoint:
 
 def _without_run(s: Scenario, step_seen: bool) -> Endpoint:
     acceptance, each = s.accepts.acceptance(s), s.accepts.corners(s)
-    unknown = [Unknown("alpha", *_alphas(s))] if len(each) > 1 else []
+    unknown = _open_alpha(s)
     if s.costs.computed:
         return _served(s, acceptance, each, unknown)
     coverage = 1.0 if s.coverage is None else s.coverage
@@ -262,8 +268,12 @@ def _without_run(s: Scenario, step_seen: bool) -> Endpoint:
     )
 
 
-def _alphas(s: Scenario) -> tuple[float, float]:
-    return s.accepts.given(s, "alpha_low"), s.accepts.given(s, "alpha_high")
+def _open_alpha(s: Scenario) -> list[Unknown]:
+    if not isinstance(s.accepts, Recorded):
+        return []
+    low, _, high = s.accepts.ends(s)
+    found = s.accepts.band(s)
+    return [Unknown("alpha", low, high, source="" if found is None else found.cited)]
 
 
 # ── costs as given ───────────────────────────────────────────────────────────────────────────
@@ -317,11 +327,12 @@ def _served(
     s: Scenario, acceptance: Acceptance, each: tuple[Acceptance, ...], unknown: list[Unknown]
 ) -> Endpoint:
     pair = pair_of(s)
-    acceptance, *_ = drafted(s, pair, (acceptance,), (fall_past_depth(),))
-    each = drafted(s, pair, each, falls_seen())
+    acceptance, *_ = drafted(s, pair, (acceptance,))
+    each = drafted(s, pair, each, ends=True)
     full = [a.part if isinstance(a, StoppedAcceptance) else a for a in each]
-    if any(isinstance(a, FallingAcceptance) for a in full):
-        unknown.append(Unknown("past_depth", *falls_seen()))
+    fallen = past(s, pair)
+    if fallen is not None and any(isinstance(a, FallingAcceptance) for a in full):
+        unknown.append(Unknown(fallen.field, *fallen.ends))
     top = _reach(s, pair)
     lengths, positions = prompt_lengths(s, s.in_flight > 1), tuple(dict.fromkeys(pair.positions))
     if len(lengths) > 1:

@@ -18,9 +18,11 @@ from specmath.acceptance import (
     MixtureAcceptance,
     PerPositionAcceptance,
 )
+from specmath.acceptance_record import Band, band
 from specmath.checks import InputError
+from specmath.drafters import recorded
 from specmath.estimate import conditional
-from specmath.scenario.fields import Choice
+from specmath.scenario.fields import UNKNOWN, Choice
 from specmath.stepcost import LinearStepCost, StepCost, measured_step_cost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
 
@@ -34,21 +36,27 @@ __all__ = [
     "FORMS",
     "HALVES",
     "LOADS",
+    "NOT_KNOWN",
     "SHARED",
     "VERIFY",
     "WORKLOADS",
     "AcceptanceForm",
+    "AlphaRange",
     "CostForm",
     "Form",
     "Hardware",
     "Measured",
+    "Recorded",
     "Slope",
     "VerifyForm",
     "choices",
 ]
 
-WORKLOADS = {"creative": 0.6, "code_or_json": 0.85}
-"""α of the planning presets: planning range, not measured."""
+WORKLOADS = {"creative": ("creative",), "code_or_json": ("code", "json")}
+"""The presets, and the kinds of work of the record whose bands they are."""
+
+NOT_KNOWN = (0.0, 1.0)
+"""α where nobody measured it."""
 
 EXAMPLE_PAIR = {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B"}
 """Where the choice of hardware starts: a pair to be replaced."""
@@ -101,7 +109,15 @@ class AcceptanceForm(Form):
     measured: ClassVar[bool] = False
     """Whether its number means nothing without the γ it was measured at."""
     planned: ClassVar[bool] = False
-    """Whether it is a range for planning, measured on nobody's traffic."""
+    """Whether it is a range for planning, not measured on one's own traffic."""
+
+    def band(self, s: Scenario) -> Band | None:
+        """What others measured, where the acceptance stands on that."""
+        return None
+
+    def nobodys(self, s: Scenario) -> bool:
+        """Whether an end of it is neither given nor measured by anybody."""
+        return False
 
     @abstractmethod
     def acceptance(self, s: Scenario) -> Acceptance:
@@ -248,35 +264,84 @@ class Mixture(AcceptanceForm):
         return {"mixture": ((0.5, alpha), (0.5, alpha))}
 
 
-class Workload(AcceptanceForm):
-    name, label = "workload", "Only the kind of work"
-    hint = "planning range, not measured"
-    fields = ("workload",)
+class Recorded(AcceptanceForm):
+    """What others measured of the scenario's kind of draft at its kind of work: the ends of that
+    band, and the median of its pairs in the middle. All of [0, 1] where nobody measured it."""
+
     planned = True
 
+    @abstractmethod
+    def works(self, s: Scenario) -> str | tuple[str, ...] | None:
+        """The kinds of work of the band; None: all of them."""
+
+    def band(self, s: Scenario) -> Band | None:
+        if not s.costs.computed:
+            return band(None, self.works(s))
+        kind, drafter = recorded(str(s.draft))
+        target = None if str(s.model).lstrip().startswith("{") else s.model
+        return band(kind, self.works(s), drafter=drafter or None, target=target)
+
+    def nobodys(self, s: Scenario) -> bool:
+        return self.band(s) is None
+
+    def ends(self, s: Scenario) -> tuple[float, float, float]:
+        """The low end of α, its middle, and the high end."""
+        found = self.band(s)
+        if found is None:
+            low, high = NOT_KNOWN
+            return low, (low + high) / 2, high
+        return found.low, found.median, found.high
+
     def acceptance(self, s: Scenario) -> Acceptance:
-        return IidAcceptance(WORKLOADS[str(s.workload)])
+        return IidAcceptance(self.ends(s)[1])
+
+    def corners(self, s: Scenario) -> tuple[Acceptance, ...]:
+        low, _, high = self.ends(s)
+        return IidAcceptance(low), IidAcceptance(high)
+
+
+class Workload(Recorded):
+    name, label = "workload", "Only the kind of work"
+    hint = "what others measured there"
+    fields = ("workload",)
+
+    def works(self, s: Scenario) -> tuple[str, ...]:
+        return WORKLOADS[str(s.workload)]
 
     def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
         return {"workload": "code_or_json"}
 
 
-class AlphaRange(AcceptanceForm):
-    """α: Leviathan et al. 2023, Table 2 has 0.53 to 0.82 for small drafts."""
+class AlphaRange(Recorded):
+    """A range of α that a person typed, with hard ends; an end that is not given is that of what
+    others measured."""
 
     name, label = "range", "I don't know: a range of α"
+    hint = "what others measured, or your own ends"
     fields = ("alpha_low", "alpha_high")
-    cited: ClassVar[Mapping[str, float]] = {"alpha_low": 0.5, "alpha_high": 0.85}
-    planned = True
+    optional = True
 
-    def acceptance(self, s: Scenario) -> Acceptance:
-        return IidAcceptance((self.given(s, "alpha_low") + self.given(s, "alpha_high")) / 2)
+    def works(self, s: Scenario) -> str | None:
+        return None if s.work == UNKNOWN else s.work
 
-    def corners(self, s: Scenario) -> tuple[Acceptance, ...]:
-        return tuple(IidAcceptance(self.given(s, name)) for name in self.fields)
+    def band(self, s: Scenario) -> Band | None:
+        typed = s.alpha_low is not None and s.alpha_high is not None
+        return None if typed else super().band(s)
+
+    def nobodys(self, s: Scenario) -> bool:
+        return (s.alpha_low is None or s.alpha_high is None) and super().nobodys(s)
+
+    def ends(self, s: Scenario) -> tuple[float, float, float]:
+        low, middle, high = super().ends(s)
+        if s.alpha_low is None and s.alpha_high is None:
+            return low, middle, high
+        # One end may be typed beyond the other of the record.
+        low = min(low, s.alpha_high or 0.0) if s.alpha_low is None else s.alpha_low
+        high = max(high, low) if s.alpha_high is None else s.alpha_high
+        return low, (low + high) / 2, high
 
     def said(self, acceptance: Acceptance, gamma: int) -> dict[str, Any]:
-        return dict(self.cited)
+        return {}
 
 
 ACCEPTANCE = _registered(

@@ -24,8 +24,24 @@ from specmath.scenario.rules import check, normalised
 __all__ = ["EXAMPLE", "SPECS", "Scenario"]
 
 WORKLOAD_CHOICES = (
-    Choice("creative", "Creative writing (α 0.6)", "planning range, not measured"),
-    Choice("code_or_json", "Code or JSON (α 0.85)", "planning range, not measured"),
+    Choice("creative", "Creative writing", "what others measured"),
+    Choice("code_or_json", "Code or JSON", "what others measured"),
+)
+WORK_CHOICES = (
+    Choice(UNKNOWN, "Any"),
+    Choice("chat", "Chat"),
+    Choice("code", "Code"),
+    Choice("math", "Mathematics"),
+    Choice("qa", "Questions and answers"),
+    Choice("reasoning", "Reasoning"),
+    Choice("summarisation", "Summaries"),
+    Choice("translation", "Translation"),
+    Choice("creative", "Creative writing"),
+    Choice("agentic", "Agents"),
+    Choice("rag", "Retrieval"),
+    Choice("json", "JSON, tool calls"),
+    Choice("copy", "Edits that copy their input"),
+    Choice("mixed", "A mixture of them"),
 )
 SOURCE_CHOICES = (
     Choice(UNKNOWN, "Not said"),
@@ -116,17 +132,19 @@ class Scenario(BaseModel):
         "acceptance", example="0.5:0.9,0.5:0.4", max_length=32,
     )  # fmt: skip
     workload: str | None = choice(
-        None, "Kind of work", "A planning range, not measured.", "acceptance", WORKLOAD_CHOICES
-    )
+        None, "Kind of work", "α as others measured it there, with your kind of draft.",
+        "acceptance", WORKLOAD_CHOICES,
+    )  # fmt: skip
     alpha_low: float | None = number(
         None, "α at worst", "",
-        "Low end; 0.5 is the low end of small drafts in Leviathan et al. 2023, Table 2 (0.53).",
-        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.5",
+        "Low end. Not given: that of what others measured with your kind of draft at your kind of "
+        "work; 0 where nobody did.",
+        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.5", unknown=True,
     )  # fmt: skip
     alpha_high: float | None = number(
         None, "α at best", "",
-        "High end; 0.85 is the high end in Leviathan et al. 2023, Table 2 (0.82).",
-        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.85",
+        "High end. Not given: that of what others measured; 1 where nobody did.",
+        "acceptance", low=0, high=1, slider=(0.0, 1.0), step=0.01, example="0.85", unknown=True,
     )  # fmt: skip
     acceptance_source: str = choice(
         UNKNOWN, "Where the acceptance comes from", "Used by the checklist.", "acceptance",
@@ -357,6 +375,10 @@ class Scenario(BaseModel):
     temperature: float | None = number(
         None, "Sampling temperature", "", "0 is greedy. Acceptance usually falls as it rises.",
         "traffic", low=0, high=10, step=0.1, example="0.7", unknown=True,
+    )  # fmt: skip
+    work: str = choice(
+        UNKNOWN, "Kind of work", "What the requests ask for: where you don't know the acceptance, "
+        "it is what others measured there.", "traffic", WORK_CHOICES,
     )  # fmt: skip
     copies_input: str = choice(
         UNKNOWN, "Output repeats its input?", "Code edits, summaries, retrieval: an n-gram draft "

@@ -164,7 +164,7 @@ def check(scenario: Scenario, specs: Specs) -> None:
         _check_form(scenario, field, forms, specs)
     for low, high in (("alpha_low", "alpha_high"), ("c_low", "c_high")):
         bottom, top = getattr(scenario, low), getattr(scenario, high)
-        if bottom is not None and bottom > top:
+        if bottom is not None and top is not None and bottom > top:
             raise ValueError(f"{low} must be <= {high} = {top:g}, got {bottom:g}")
     _check_measured(scenario)
     _check_computed(scenario)

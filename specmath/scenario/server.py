@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -15,8 +16,10 @@ from specmath.acceptance import (
     IidAcceptance,
     StoppedAcceptance,
 )
+from specmath.acceptance_record import fall_of
 from specmath.checks import InputError
 from specmath.drafters import Drafter, named
+from specmath.drafters.host import fall_past_depth, falls_seen
 from specmath.estimate import Estimate
 from specmath.evidence import Errors, errors_of
 from specmath.scenario.record import Scenario
@@ -30,7 +33,7 @@ from specmath.theorems import alpha_from_tokens_per_step
 from specmath.trees import read_shape
 
 __all__ = [
-    "ANCHORS", "Anchor", "check_roof", "diluted", "drafted", "error_of", "pair_of",
+    "ANCHORS", "Anchor", "Past", "check_roof", "diluted", "drafted", "error_of", "pair_of", "past",
     "prompt_lengths", "reading_of", "requests_of", "state_of", "tabulated",
 ]  # fmt: skip
 
@@ -93,24 +96,54 @@ def _continues(s: Scenario) -> float:
     return float(alpha_from_tokens_per_step(1.0 + s.drafted_per_step, of))
 
 
+@dataclass(frozen=True)
+class Past:
+    """Past `depth` each position is accepted less often than the one before, by the share `middle`,
+    or by one of `ends`: past the depth that a head was trained for ("past_depth"), else past the γ
+    at which acceptance was measured ("past_measured"). `measured` is that γ, None where none is
+    known."""
+
+    field: Literal["past_depth", "past_measured"]
+    depth: int
+    measured: int | None
+    middle: float
+    ends: tuple[float, float]
+    rows: int
+
+
+def past(s: Scenario, pair: ServedPair) -> Past | None:
+    """How acceptance falls with the position for this drafter; None where it does not, or nobody
+    knows."""
+    found = s.accepts.band(s)
+    at = s.measured_gamma if s.accepts.measured else None if found is None else found.gamma
+    if (depth := pair.trained_depth) is not None:
+        return Past("past_depth", depth, at, fall_past_depth(), falls_seen(), 0)
+    fall = None if at is None else fall_of(pair.drafter.recorded)
+    if at is None or fall is None or fall.value == 0.0:
+        return None
+    return Past("past_measured", at, at, fall.value, (fall.low, fall.high), fall.chains)
+
+
 def drafted(
-    s: Scenario, pair: ServedPair, each: tuple[Acceptance, ...], falls: tuple[float, ...]
+    s: Scenario, pair: ServedPair, each: tuple[Acceptance, ...], *, ends: bool = False
 ) -> tuple[Acceptance, ...]:
-    """What is known of the drafter besides one rate: past the depth that it was trained for
-    positions are accepted less often, by one of `falls`, and drafts that stop early are shorter. An
-    acceptance that was counted with the stops has them; otherwise its bounds follow, the middle
-    first."""
-    depth, measured = pair.trained_depth, s.measured_gamma if s.accepts.measured else None
-    if depth is not None:
-        fallen = (_falling(a, depth, measured, fall) for fall in falls for a in each)
-        each = tuple(dict.fromkeys(fallen))
+    """What is known of the drafter besides one rate: it falls with the position (`past`; `ends`: by
+    either end of what was measured), and drafts that stop early are shorter. An acceptance that was
+    counted with the stops has them; otherwise its bounds follow, the middle first."""
+    if (fallen := past(s, pair)) is not None:
+        falls = fallen.ends if ends else (fallen.middle,)
+        each = tuple(
+            dict.fromkeys(
+                _falling(a, fallen.depth, fallen.measured, fall) for fall in falls for a in each
+            )
+        )
     if pair.continues == 1.0 or s.accepts.measured or s.acceptance_form == "survival":
         return each
     return tuple(StoppedAcceptance(a, pair.continues, bound) for bound in BOUNDS for a in each)
 
 
 def _falling(acceptance: Acceptance, depth: int, measured: int | None, fall: float) -> Acceptance:
-    """With the fall past the trained depth, and as many tokens at the γ it was measured at."""
+    """With the fall past that depth, and as many tokens at the γ it was measured at."""
     if not isinstance(acceptance, IidAcceptance):
         return acceptance
     if measured is None or measured <= depth:

@@ -39,7 +39,15 @@ class Meaning(NamedTuple):
     basis: Basis
 
 
-_FIELDS = {"alpha": "0.00", "gamma": "0", "c": "0.0000", "sigma": "0.00", "coverage": "0.00"}
+_FIELDS = {
+    "alpha": "0.00",
+    "alpha_low": "0.00",
+    "alpha_high": "0.00",
+    "gamma": "0",
+    "c": "0.0000",
+    "sigma": "0.00",
+    "coverage": "0.00",
+}
 """Number formats of the columns that are fields of the scenario."""
 
 _OTHERS = {
@@ -81,6 +89,11 @@ _OTHERS = {
         "Theorem 3.11, one γ below the crossover", "0.000"),
     "best_gamma": ("Best γ", "tokens", "Fastest γ up to the largest considered", "0"),
     "best_speedup": ("Speedup at best γ", "×", "tokens_per_step / step_cost there", "0.000"),
+    "best_speedup_low": ("Speedup at best γ, low", "×",
+        "At the worst end of what is unknown", "0.000"),
+    "best_speedup_high": ("Speedup at best γ, high", "×",
+        "At the best end of what is unknown", "0.000"),
+    "evidence": ("Acceptance from", "", "Given, measured by so many others, or by nobody", ""),
     "recommended_gamma": ("Recommended γ", "tokens",
         "Smallest γ within 2% of the fastest; 0 where none is faster than plain decoding", "0"),
     "recommended_speedup": ("Speedup at recommended γ", "×",

@@ -13,6 +13,7 @@ from specmath.load import load_study
 from specmath.predict import Prediction
 from specmath.tables.columns import DILUTED, columns_of, field_input
 from specmath.tables.table import Chart, Table
+from specmath.words.drafts import evidence_words
 
 __all__ = [
     "batch_table",
@@ -77,22 +78,41 @@ def batch_table(prediction: Prediction) -> Table:
 _DRAFTERS = {
     "draft": "label", "c": "pair.c", "coverage": "pair.share", "gamma": "gamma",
     "step_cost": "step_cost", "breakeven_alpha": "breakeven_alpha", "least_alpha": "least_alpha",
-    "least_alpha_gamma": "least_alpha_gamma", "best_gamma": "recommended_gamma",
-    "best_speedup": "speedup",
+    "least_alpha_gamma": "least_alpha_gamma",
 }  # fmt: skip
 """The columns, and where a row holds each."""
 
 _OF_A_DRAFTER = {
     "breakeven_alpha": "Least i.i.d. α that is no slower at this γ",
+    "alpha": "Yours as given; of every other the middle of what others measured of its kind at "
+    "this work; empty: nobody did",
+    "alpha_low": "Low end of that",
+    "alpha_high": "High end of that",
     "best_gamma": "The γ recommended: smallest within 2% of the best that pays",
-    "best_speedup": "At the acceptance of the scenario, taken for each drafter",
+    "best_speedup": "There, at its own acceptance; empty where nobody measured one",
 }
 
 
 def drafters_table(prediction: Prediction) -> Table:
     """One row a drafter at the scenario's γ, batch and context; computed, not live."""
     rows = drafter_rows(prediction.endpoint)
-    values = {name: [attrgetter(of)(row) for row in rows] for name, of in _DRAFTERS.items()}
+    values: dict[str, Any] = {
+        name: [attrgetter(of)(row) for row in rows] for name, of in _DRAFTERS.items()
+    }
+    low, middle, high = zip(
+        *(row.alphas if row.known else (None,) * 3 for row in rows), strict=True
+    )
+    least, most = zip(*(row.ends if row.known else (None,) * 2 for row in rows), strict=True)
+    values |= {
+        "alpha": list(middle),
+        "alpha_low": list(low),
+        "alpha_high": list(high),
+        "best_gamma": [row.recommended_gamma if row.known else None for row in rows],
+        "best_speedup": [row.speedup if row.known else None for row in rows],
+        "best_speedup_low": list(least),
+        "best_speedup_high": list(most),
+        "evidence": list(map(evidence_words, rows)),
+    }
     columns = columns_of(values, {}, _OF_A_DRAFTER)
     return Table("Drafters on this hardware, and the α each needs", "drafters", columns)
 

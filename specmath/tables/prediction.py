@@ -20,7 +20,7 @@ from specmath.acceptance import (
 )
 from specmath.bill import Bill
 from specmath.checks import FloatArray
-from specmath.estimate import Estimate
+from specmath.estimate import Estimate, conditional
 from specmath.gamma import crossover_gamma
 from specmath.palette import COST, SPECULATION
 from specmath.predict import Prediction, usd_at
@@ -38,6 +38,7 @@ from specmath.tables.columns import (
 )
 from specmath.tables.table import Chart, Column, Input, Table
 from specmath.theorems import operations_increase, walltime_improvement
+from specmath.trees import TreeAcceptance
 
 __all__ = [
     "alpha_gamma_table",
@@ -138,9 +139,21 @@ def _accepted(acceptance: Acceptance, gammas: np.ndarray) -> Parts:
             f"gamma={len(acceptance.rates)}, the last rate is carried on beyond",
         )
         return [rates, *_survival_columns(acceptance, gammas, "conditional")], []
-    value = acceptance.alpha if isinstance(acceptance, IidAcceptance) else None
-    alpha = field_input("alpha", value, "computed", "0.0000")
-    return _survival_columns(acceptance, gammas, "alpha"), [alpha]
+    if isinstance(acceptance, IidAcceptance):
+        alpha = field_input("alpha", acceptance.alpha, "computed", "0.0000")
+        return _survival_columns(acceptance, gammas, "alpha"), [alpha]
+    if isinstance(acceptance, TreeAcceptance):  # another tree at each number of nodes
+        tokens = np.asarray(acceptance.tokens_per_step(gammas))
+        return [column("tokens_per_step", tokens, definition="Of the best tree of γ nodes")], []
+    each = conditional(acceptance.survival(int(gammas[-1]))[1:].tolist())
+    never = len(gammas) - 1 - len(each)
+    rates = column(
+        "conditional",
+        (None, *each, *(0.0,) * never),
+        definition="P(token drafted and accepted | all before it were): it falls with the "
+        "position, or drafts stop early",
+    )
+    return [rates, *_survival_columns(acceptance, gammas, "conditional")], []
 
 
 def _mixture(acceptance: MixtureAcceptance, gammas: np.ndarray) -> Parts:

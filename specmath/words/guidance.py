@@ -62,7 +62,7 @@ class PlanningRange:
 Answer = tuple[State, str]
 
 _TRAFFIC: dict[str, Answer] = {
-    "planned": ("bad", "No: it is a planning range."),
+    "planned": ("bad", "No: it is a planning range, of what others measured or of your own."),
     "my_traffic": ("good", "Yes."),
     "other_traffic": ("bad", "No, on other text: acceptance moves with the text."),
     "assumed": ("bad", "No: it is assumed."),
@@ -165,10 +165,10 @@ _RULES: tuple[tuple[Advice, str, str], ...] = (
 
 def rules(prediction: Prediction) -> tuple[Rule, ...]:
     """Use and skip rules with their reasons, and whether each holds in this scenario."""
-    s, alpha = prediction.scenario, prediction.alpha
+    alpha = prediction.alpha
     a, worst, best = f"α≈{significant(alpha)}", alpha, alpha
-    if s.alpha_low is not None and s.alpha_high is not None:
-        worst, best = s.alpha_low, s.alpha_high
+    for alpha_open in (u for u in prediction.endpoint.unknown if u.field == "alpha"):
+        worst, best = alpha_open.low, alpha_open.high
         a = f"α from {significant(worst)} to {significant(best)}"
     sigma, known = _slope(prediction)
     verification = "verification cost unknown" if sigma is None else f"σ={significant(sigma)}"

@@ -14,13 +14,14 @@ from specmath.acceptance import (
     PerPositionAcceptance,
     StoppedAcceptance,
 )
-from specmath.drafters.host import fall_past_depth, host_of, next_choice_share
+from specmath.drafters.host import host_of, next_choice_share
 from specmath.estimate import Basis, Unknown
 from specmath.evidence import FIRST_TOKEN
+from specmath.numbers import count
 from specmath.predict import Prediction
 from specmath.replay import ReplayAcceptance
 from specmath.scenario import SPECS, Scenario
-from specmath.scenario.server import error_of
+from specmath.scenario.server import Past, error_of, past
 from specmath.serving.memory import Memory, largest_batch
 from specmath.serving.pair import ServedPair
 from specmath.trees import TreeAcceptance
@@ -31,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 NO_ERROR_BAR = "no error bar yet"
-PLANNED = "α at a planning value that nobody measured"
+NOT_MEASURED = "α, which nobody measured for this draft and work"
 
 _SYMBOLS = {
     "alpha": "α",
@@ -39,6 +40,7 @@ _SYMBOLS = {
     "sigma": "σ",
     "position": "plain steps a verified position",
     "tokens_per_step": "tokens per step",
+    "past_measured": "fall of acceptance a position past those measured",
     "past_depth": "fall of acceptance a position past the trained depth",
 }
 _PARTS = {
@@ -62,10 +64,16 @@ _ASSUMABLE: dict[bool, tuple[str, ...]] = {
 
 def basis_words(basis: Basis) -> str:
     """What the interval of an estimate spans, or that it has none."""
-    planned = [PLANNED] if basis.kind == "assumed" else []
     if not basis.over:
-        return f"no error bar: {PLANNED}" if planned else basis.source or NO_ERROR_BAR
-    return ", ".join([*planned, *map(_open, basis.over)])
+        return basis.source or NO_ERROR_BAR
+    nobodys = basis.kind == "assumed"
+    return ", ".join(
+        _nobodys(u) if nobodys and u.field == "alpha" else _open(u) for u in basis.over
+    )
+
+
+def _nobodys(alpha: Unknown) -> str:
+    return f"{NOT_MEASURED}, from {_end(alpha.low)} to {_end(alpha.high)}"
 
 
 def _open(unknown: Unknown) -> str:
@@ -78,7 +86,8 @@ def _open(unknown: Unknown) -> str:
         )
     if unknown.level is None:
         symbol = _SYMBOLS.get(unknown.field, unknown.field.replace("_", " "))
-        return f"{symbol} from {_end(unknown.low)} to {_end(unknown.high)}"
+        source = f" [{unknown.source}]" if unknown.source else ""
+        return f"{symbol} from {_end(unknown.low)} to {_end(unknown.high)}{source}"
     return f"{_PARTS[unknown.field]} −{1 - unknown.low:.0%} to +{unknown.high - 1:.0%}"
 
 
@@ -179,7 +188,9 @@ def notes(p: Prediction) -> tuple[str, ...]:
     """Where the answer leaves what was measured, and what is known to be off."""
     s, gamma = p.scenario, p.gamma
     found = list(acceptance_notes(p.speculation.acceptance, gamma))
-    if s.accepts.measured and gamma not in (0, s.measured_gamma):
+    fallen = _fallen(p)
+    told = fallen is not None and gamma > fallen.depth
+    if s.accepts.measured and gamma not in (0, s.measured_gamma) and not told:
         found.append(
             f"Acceptance was measured at γ={s.measured_gamma}; at γ={gamma} it assumes that "
             "every position is accepted alike (i.i.d.). Real drafts lose acceptance with position: "
@@ -297,7 +308,7 @@ def _host_notes(pair: ServedPair) -> Iterable[str]:
 
 def _draft_notes(p: Prediction) -> Iterable[str]:
     """What the drafts are: a tree beside a chain, stops, positions past the trained depth."""
-    s, pair, chain = p.scenario, p.endpoint.pair, p.chain
+    s, chain = p.scenario, p.chain
     if s.tree is not None:
         beside = "" if chain is None else f", a chain of as many tokens {chain.speedup.value:.2f}×"
         yield (
@@ -313,13 +324,31 @@ def _draft_notes(p: Prediction) -> Iterable[str]:
             else "whether a stop foresees a rejection is not known: the interval has both ends"
         )
         yield f"Drafts stop early, at {s.drafted_per_step:g} tokens in the mean: {known}."
-    depth = None if pair is None else pair.trained_depth
-    if depth is not None and p.gamma > depth and isinstance(_chain_of(p), FallingAcceptance):
+    fallen = _fallen(p)
+    if fallen is not None and p.gamma > fallen.depth:
+        where, source = _FALLEN[fallen.field]
         yield (
-            f"The module was trained for {depth} {'token' if depth == 1 else 'tokens'}: each "
-            f"position past that is taken as accepted {fall_past_depth():.1%} less often than the "
-            "one before (log windows of two servers). Give per-position rates to replace it."
+            f"{where} {count(fallen.depth, 'token')}: each position past that is taken as accepted "
+            f"{fallen.middle:.1%} less often than the one before "
+            f"({source.format(rows=fallen.rows)}). Give per-position rates to replace it."
         )
+
+
+_FALLEN = {
+    "past_depth": ("The module was trained for", "log windows of two servers"),
+    "past_measured": (
+        "Acceptance was measured with drafts of about",
+        "{rows} drafters of its kind and texts at several γ",
+    ),
+}
+"""Past what acceptance falls, and who says so."""
+
+
+def _fallen(p: Prediction) -> Past | None:
+    """How acceptance falls with the position, where it is taken to."""
+    pair = p.endpoint.pair
+    falls = pair is not None and isinstance(_chain_of(p), FallingAcceptance)
+    return past(p.scenario, pair) if pair is not None and falls else None
 
 
 def _chain_of(p: Prediction) -> Acceptance:

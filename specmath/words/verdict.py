@@ -157,10 +157,16 @@ def _move(p: Prediction) -> Words:
         headline = f"{verb} γ to {target}: {faster(then)} instead of {faster(now)} at γ={p.gamma}."
         reason = _why_move(p, target)
     if s.accepts.measured and target != s.measured_gamma:
-        reason += (
-            f" Acceptance is known at γ={s.measured_gamma} only: this takes every position alike."
-        )
+        reason += f" Acceptance is known at γ={s.measured_gamma} only: {_positions(p, target)}."
     return headline, reason, _holds(p, target)
+
+
+def _positions(p: Prediction, gamma: int) -> str:
+    """How acceptance is carried from the γ at which it was measured to another."""
+    falls = any(u.field in ("past_depth", "past_measured") for u in p.endpoint.unknown)
+    if falls and gamma > (p.scenario.measured_gamma or 0):
+        return "past it, it falls as others measured"
+    return "this takes every position alike"
 
 
 def _why_move(p: Prediction, target: int) -> str:
