@@ -102,7 +102,7 @@ def to_link(scenario: Scenario) -> dict[str, str]:
     Examples
     --------
     >>> to_link(Scenario(alpha=0.8, c=0.1, gamma=4))
-    {'v': '1', 'gamma': '4', 'alpha': '0.8', 'c': '0.1'}
+    {'v': '1', 'alpha': '0.8', 'gamma': '4', 'c': '0.1'}
     """
     return {"v": LINK_VERSION} | {name: as_text(v) for name, v in _changed(scenario).items()}
 
