@@ -1,4 +1,5 @@
-"""Lines alike: the same but for which digits, and how many, stand in a run, and how many blanks.
+"""Lines alike: the same but for which digits, and how many, stand in a run, and how many blanks
+do where there are several.
 
 A log of nothing but statistics has thousands of lines to a piece and a few dozen forms. What a
 form is (which pattern it matches, where its numbers stand) is looked up once; the numbers of all
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from specmath.checks import FloatArray, IntArray
 
-__all__ = ["FREE", "MOST_DIGITS", "UNLIKE", "Alike", "Form", "Forms", "Letters", "Span"]
+__all__ = ["FREE", "MOST_DIGITS", "UNFIT", "UNLIKE", "Alike", "Form", "Forms", "Letters", "Span"]
 
 FREE = "free"
 """The name of a pattern's group that may hold any text: it counts as outside the pattern."""
@@ -34,7 +35,12 @@ _TENS = np.array([10.0**power for power in range(MOST_DIGITS + 1)])
 # A word that goes on into a pattern's match, which stands here as a NUL.
 _TOUCHES = re.compile(rb"[A-Za-z_]\0|\0[A-Za-z_]")
 _NUMBER = re.compile(rb"0(?:\.0)?")
-_RUNS = re.compile(rb"[0 ]")
+_BLANKS = 1
+MOST_BLANKS = 16
+"""More than any mark has in a row."""
+UNFIT = (b"\0", b"\1")
+"""Letters that stand for something here."""
+_RUNS = re.compile(rb"[0\1]")
 _AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
 _WINDOW = 8
 _NIBBLES, _EACH_FOURTH = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x000000FF000000FF)
@@ -67,7 +73,7 @@ class Probe:
 def _probe(form: bytes, runs: Sequence[int], lengths: Lengths) -> Probe:
     counts = np.ones(len(form), dtype=np.int64)
     counts[list(runs)] = lengths
-    text = np.repeat(np.frombuffer(form, np.uint8), counts).tobytes()
+    text = np.repeat(np.frombuffer(form, np.uint8), counts).tobytes().replace(b"\1", b" ")
     return Probe(text, [0, *accumulate(counts.tolist())])
 
 
@@ -118,15 +124,22 @@ class Forms:
     """The forms of lines that match one of `patterns`, looked up once.
 
     `words`: a line that has one of these beside the pattern is none of them. `inside`: where the
-    line stands that a line of JSON carries, None where it does not carry one as it is.
+    line stands that a line of JSON carries, None where it does not carry one as it is. `wanted`:
+    whether any engine may look at a line.
     """
 
     def __init__(
         self, patterns: Sequence[re.Pattern[bytes]], words: Sequence[bytes],
-        inside: Callable[[bytes], Span | None],
+        inside: Callable[[bytes], Span | None], wanted: Callable[[str], bool],
     ) -> None:  # fmt: skip
         self.patterns, self._words, self._inside = patterns, words, inside
+        self._wanted = wanted
         self._known: dict[bytes, tuple[Lengths, Lengths, Form | None]] = {}
+
+    def idle(self, text: bytes) -> bool:
+        """Whether no line of this form is looked at, however many blanks it has."""
+        most = text.replace(b"\1", b" " * MOST_BLANKS).decode("latin-1")
+        return "{" not in most and not self._wanted(most)
 
     def of(self, letters: Letters, text: bytes, lines: IntArray) -> Alike | None:
         """These lines by their form; None where they are to be looked at one by one."""
@@ -189,10 +202,10 @@ class Forms:
 
 
 class Letters:
-    """A piece with one letter of each run of digits or blanks, a digit being 0.
+    """A piece with a 0 for each run of digits and a _BLANKS for each of several blanks.
 
     `forms` are its lines as they read so, `begins` where these begin. `data` begins with a newline
-    and holds no NUL.
+    and has none of UNFIT.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -201,10 +214,12 @@ class Letters:
         digit, blank = letters - ord("0") < 10, letters == ord(" ")
         goes_on = np.zeros(len(data) + 1, dtype=bool)
         goes_on[1:-1] = (digit[1:] & digit[:-1]) | (blank[1:] & blank[:-1])
-        run = digit | blank
-        self.runs: IntArray = np.flatnonzero(run & ~goes_on[:-1])
-        self.ends: IntArray = np.flatnonzero(run & ~goes_on[1:]) + 1
-        read = (letters * ~goes_on[:-1]).tobytes().translate(_AS_ZERO, b"\0")
+        first, last = ~goes_on[:-1], ~goes_on[1:]
+        blanks = blank & first & goes_on[1:]
+        self.runs: IntArray = np.flatnonzero((digit & first) | blanks)
+        self.ends: IntArray = np.flatnonzero((digit | (blank & goes_on[:-1])) & last) + 1
+        once = letters * first - blanks * np.uint8(ord(" ") - _BLANKS)
+        read = once.tobytes().translate(_AS_ZERO, b"\0")
         self.forms = read.split(b"\n")[1:]
         self.begins: IntArray = np.flatnonzero(letters == ord("\n")) + 1
         self._first: IntArray = np.searchsorted(self.runs, self.begins)

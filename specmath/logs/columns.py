@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specmath.checks import FloatArray, IntArray
-from specmath.logs.alike import MOST_DIGITS, UNLIKE, Alike, Forms, Letters
+from specmath.logs.alike import MOST_DIGITS, UNFIT, UNLIKE, Alike, Forms, Letters
 from specmath.logs.stream import LogLine, Source
 
 __all__ = [
@@ -199,7 +199,8 @@ def take_out(
 
     `data` begins with a newline; `numbers` are those of its lines.
     """
-    if len(data) > LARGEST or numbers.size < FEWEST or b"\0" in data:
+    unfit = len(data) > LARGEST or any(letter in data for letter in UNFIT)
+    if unfit or numbers.size < FEWEST:
         return np.arange(numbers.size), []
     letters = Letters(data)
     taken: list[list[tuple[Alike, IntArray]]] = [[] for _ in forms.patterns]
@@ -208,6 +209,7 @@ def take_out(
         alike = forms.of(letters, text, lines) if lines.size >= FEWEST else None
         if alike is not None:
             taken[alike.form.pattern].append((alike, lines))
+        if alike is not None or forms.idle(text):
             left[lines] = False
     rows = [_rows(source, data, numbers, parts) for parts in taken]
     return np.flatnonzero(left), rows if sum(map(len, rows)) else []

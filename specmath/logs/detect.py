@@ -155,7 +155,7 @@ class _Run:
         self.notes = Notes()
         self.parsers: list[Parser] = [engine(gamma, Notes()) for engine in ENGINES]
         self.marks = Marks(ENGINES)
-        self.forms = Forms([shape for _, shape in _SHAPES], _WORDS, _inside)
+        self.forms = Forms([shape for _, shape in _SHAPES], _WORDS, _inside, self.marks.any)
         self.dense = False
         self.empty = True
         self.start = ""

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from specmath.checks import FloatArray
-from specmath.logs.columns import Rows
+from specmath.logs.columns import FEWEST, Rows
 from specmath.logs.counts import C_FROM_SHARE, Spread, Tally, both, make_reading
 from specmath.logs.engines.base import FALL, LARGEST_COUNT, Parser, drafter, rates_in
 from specmath.logs.engines.llamacpp.adaptive import MOST_SLOTS, NO_SLOT, SLOT, Adaptive
@@ -128,8 +128,7 @@ class LlamaLog(Parser):
 
     def rows(self, found: Sequence[Rows]) -> bool:
         statistics, requests = found
-        if len(statistics) and not self._statistics.rows(statistics):
-            return False
+        self._statistics.all(statistics)
         own = requests.take(np.flatnonzero(~requests.told(2)))  # not a prompt's
         if len(own) and not self._paired(own):
             self._one_by_one(own)
@@ -360,8 +359,7 @@ class _Logged(Requests):
         steps = np.where(told, np.rint(0.5 * (first + last)), 0.0)
         if told.any():
             self._longest = max(self._longest, int(np.ceil(drafted[told] / steps[told]).max()))
-        for value in (1.0 + accepted[told] / steps[told]).tolist():
-            self.spread.add(value)
+        self.spread.extend((1.0 + accepted[told] / steps[told]).tolist())
         self._untold += int((~told & (accepted > 0)).sum())
         self._refused += int(drafted[~told & (accepted == 0)].sum())
         self._positions.add(0)
@@ -488,8 +486,19 @@ class _Statistics:
         if mean and now[0] and abs(float(mean.group(1)) - 1.0 - now[2] / now[0]) > 0.006:
             self.notes.add("#mean acc len is not 1 + accepted / drafts: the counts were used", at)
 
-    def rows(self, rows: Rows) -> bool:
-        """Lines that match _COMMON_TOTALS, if totals go on as they should."""
+    def all(self, rows: Rows) -> None:
+        """Lines that match _COMMON_TOTALS; halved until what is odd about them stands apart."""
+        if not len(rows) or self._rows(rows):
+            return
+        if len(rows) < FEWEST:
+            for index in range(len(rows)):
+                self.line(rows.text(index), rows.place(index))
+            return
+        for part in (slice(len(rows) // 2), slice(len(rows) // 2, None)):
+            self.all(rows.take(part))
+
+    def _rows(self, rows: Rows) -> bool:
+        """The same as columns; False, with nothing taken, if totals do not go on as they should."""
         totals = rows.columns(2, 3, 4).T
         rates, counts, falling = rows.rates(6)
         times = rows.columns(7, 8, 9)
