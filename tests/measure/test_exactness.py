@@ -37,9 +37,19 @@ DRAFTS = {
 }
 
 
-@pytest.mark.parametrize("kind", DRAFTS)
+SAMPLINGS = (Sampling(1.0), Sampling(0.7), Sampling(1.3, top_p=0.8))
+
+
 @pytest.mark.parametrize(
-    "sampling", [Sampling(1.0), Sampling(0.7), Sampling(1.3, top_p=0.8)], ids=str
+    ("kind", "sampling"),
+    [
+        # By default each draft once and each sampling once.
+        pytest.param(
+            kind, sampling, marks=() if i == j else pytest.mark.slow, id=f"{sampling}-{kind}"
+        )
+        for i, kind in enumerate(DRAFTS)
+        for j, sampling in enumerate(SAMPLINGS)
+    ],
 )
 def test_output_follows_the_target(kind: str, sampling: Sampling) -> None:
     """Chi-square over all 27 texts of 3 tokens, 1,500 runs, γ=2.
