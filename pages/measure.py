@@ -6,18 +6,18 @@ require_frame()
 
 import streamlit as st  # noqa: E402
 
-from pages.ui import furniture, measure, measure_results  # noqa: E402
+from pages.ui import furniture, measure, measure_results, measure_running  # noqa: E402
 
-fault = measure.recall()
-running, report = measure.job(), measure.measured()
+fault = measure_running.recall()
+running, report = measure_running.job(), measure_running.measured()
 answer = st.container()
 if running is not None:
-    measure.watch(running)
-unfolded = running is None and (report is None or bool(measure.failure()))
+    measure_running.watch(running)
+unfolded = running is None and (report is None or bool(measure_running.failure()))
 with st.expander("What to measure", expanded=unfolded, icon=":material/straighten:"):
     measure.settings(busy=running is not None)
     st.divider()
-    measure.open_report()
+    measure_running.open_report()
 
 if fault:
     answer.warning(f"{fault}.", icon=":material/history:")

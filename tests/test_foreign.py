@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from streamlit.runtime.scriptrunner_utils.exceptions import RerunException, StopException
 from streamlit.testing.v1 import AppTest
 
-from pages.ui import furniture, measure
+from pages.ui import furniture, measure_pair
 from pages.ui.frame import frame
 from specmath.checks import InputError, plain_text, real, short, whole
 from specmath.foreign import json_of, of_type
@@ -159,11 +159,11 @@ def test_folders_only_where_nobody_else_reaches_the_app(monkeypatch: pytest.Monk
         monkeypatch.setattr(st, "get_option", lambda _, at=address: at)
         app = AppTest.from_function(_pair).run()
         (pairs,) = app.get("button_group")
-        assert (measure.FOLDERS in pairs.options) is offered
+        assert (measure_pair.FOLDERS in pairs.options) is offered
         assert any("Folders are off" in each.value for each in app.caption) is not offered
 
 
 def _pair() -> None:
-    from pages.ui import measure
+    from pages.ui import measure_pair
 
-    measure.models()
+    measure_pair.models()

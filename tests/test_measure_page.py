@@ -53,7 +53,7 @@ ALL = ReportPart("all", 1.0)
 def plan(**changes: Any) -> Plan:
     base = {
         "prompts": tuple(spread(builtin_prompts(), 4)), "temperatures": (0.0, 1.0),
-        "gammas": (0, 1, 2, 4), "run_gammas": (1, 2, 4), "output_tokens": 24, "timing_rounds": 4,
+        "gammas": (0, 1, 2, 4), "run_gammas": (1, 2, 4), "output_tokens": 16, "timing_rounds": 3,
     }  # fmt: skip
     return Plan(**(base | changes))
 
@@ -206,7 +206,7 @@ def ended(job: Job) -> Job:
 
 
 def test_cancel_keeps_what_is_finished_and_marks_it() -> None:
-    job = Job(Models(BUILTIN, "ngram"), plan(temperatures=(0.0, 0.5, 1.0), output_tokens=64))
+    job = Job(Models(BUILTIN, "ngram"), plan(temperatures=(0.0, 0.5, 1.0), output_tokens=32))
     while job.share < 0.2 and job.alive:
         time.sleep(0.01)
     job.cancel.set()

@@ -61,10 +61,21 @@ def opens(app: AppTest, stem: str) -> None:
     assert [head.value for head in app.header] == [question]
 
 
-@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS.keys())
-@pytest.mark.parametrize("stem", STEMS)
-def test_every_page_opens(stem: str, link: dict[str, str]) -> None:
-    app = run(stem, link)
+OFTEN = {"example", "nothing known", "measured curve"}
+"""Links that every page is opened with by default; the first page is opened with all."""
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [
+        pytest.param(stem, name, marks=() if often else pytest.mark.slow, id=f"{stem}-{name}")
+        for stem in STEMS
+        for name in LINKS
+        for often in [stem == "what_if" or name in OFTEN]
+    ],
+)
+def test_every_page_opens(stem: str, name: str) -> None:
+    app = run(stem, LINKS[name])
     opens(app, stem)
     faults = [box.value for box in (*app.error, *app.warning) if "got " in box.value]
     assert faults == []

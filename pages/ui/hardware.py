@@ -32,7 +32,9 @@ def hardware_row() -> None:
         choice("engine")
     with load:
         batch = raw()["batch"]
-        number("concurrency", label="Concurrency", empty="unknown" if batch == 1 else f"batch {batch}")
+        number(
+            "concurrency", label="Concurrency", empty="unknown" if batch == 1 else f"batch {batch}"
+        )
 
 
 def more() -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.furniture import verbatim
-from pages.ui.measure import forget, kept, kept_value
+from pages.ui.measure_choices import forget, kept, kept_value
 from pages.ui.state import adopt, examples, scenario
 from specmath.charts.measure import (
     alpha_by_segment,

@@ -1,8 +1,8 @@
-"""Lines of the most common shapes, taken out of a piece in one search each.
+"""Lines of the most common shapes, taken out of a piece as columns.
 
 A log of nothing but statistics costs as much as its lines are looked at one by one. An engine may
-therefore give patterns of its most common lines, as printed when nothing is odd about them. They
-are matched over the whole piece; what was caught goes to the parser as columns, the rest of the
+therefore give patterns of its most common lines, as printed when nothing is odd about them. Lines
+that are alike (specmath.logs.alike) and match one go to the parser as columns, the rest of the
 piece line by line as ever. A parser must make the same of a line on either way. So a line may go
 into columns only if nothing beside what its pattern caught would be looked at by any engine.
 """
@@ -10,25 +10,23 @@ into columns only if nothing beside what its pattern caught would be looked at b
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specmath.checks import FloatArray, IntArray
+from specmath.logs.alike import MOST_DIGITS, UNFIT, UNLIKE, Alike, Forms, Letters
 from specmath.logs.stream import LogLine, Source
 
 __all__ = [
     "BoolArray",
     "Rows",
     "Waiting",
-    "line_of",
-    "numbers_of",
     "plain_text",
     "positions",
-    "rate_columns",
     "take_out",
     "timestamp",
 ]
@@ -39,46 +37,103 @@ FEWEST = 8
 LARGEST = 4 << 20
 """A piece is longer than that only where one line is."""
 
-FREE = "free"
-"""The name of a pattern's group that may hold any text: it counts as outside the pattern."""
-
 _STAMP = re.compile(r"(?:\d{4}-)?\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
-# A word that goes on into a pattern's match, which stands here as a NUL.
-_TOUCHES = re.compile(rb"[A-Za-z_]\0|\0[A-Za-z_]")
 BoolArray = NDArray[np.bool_]
-Matches = list[re.Match[bytes]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Lines of one shape, in order: what the pattern caught in each, and where it stands."""
+    """Lines of one shape, in order: what the pattern caught in each, and where it stands.
+
+    Row i is line `index[i]` of `parts[which[i]]`; `lines` are the numbers of the lines, `starts`
+    and `ends` where they stand in `data`.
+    """
 
     source: Source
+    data: bytes
+    parts: tuple[Alike, ...]
     lines: IntArray
-    matches: Matches
+    which: IntArray
+    index: IntArray
+    starts: IntArray
+    ends: IntArray
 
     def __len__(self) -> int:
-        return len(self.matches)
+        return self.lines.size
 
-    def column(self, group: int) -> FloatArray:
-        """The numbers that `group` caught, nan where it caught nothing."""
-        return numbers_of([match[group] or b"nan" for match in self.matches])
+    def _each(self) -> Iterator[tuple[Alike, IntArray]]:
+        """(lines of a form, which rows they are) of each form that has any."""
+        for number, part in enumerate(self.parts):
+            rows = np.flatnonzero(self.which == number)
+            if rows.size == part.begins.size:
+                yield part, rows
+            elif rows.size:
+                yield part.take(self.index[rows]), rows
+
+    def told(self, group: int) -> BoolArray:
+        """Whether `group` caught anything."""
+        caught = [part.form.groups[group] is not None for part in self.parts]
+        return np.array(caught, dtype=np.bool_)[self.which]
+
+    def columns(self, *groups: int) -> FloatArray:
+        """The numbers that these groups caught, nan where they caught nothing [group, row]."""
+        found = np.full((len(self), len(groups)), np.nan)
+        for part, rows in self._each():
+            found[rows] = part.numbers([part.form.groups[group] for group in groups])
+        return found.T
+
+    def searched(self, patterns: Sequence[re.Pattern[bytes] | None]) -> FloatArray:
+        """The number that group 1 of each pattern finds first in each whole line, nan for none
+        [pattern, row]."""
+        found = np.full((len(self), len(patterns)), np.nan)
+        for part, rows in self._each():
+            spans = [part.form.search(one) if one else None for one in patterns]
+            if UNLIKE not in spans:
+                found[rows] = part.numbers(spans)
+                continue
+            for row, line in zip(rows.tolist(), part.texts(part.form.line), strict=True):
+                matches = [one and one.search(line) for one in patterns]
+                found[row] = [float(one[1]) if one else np.nan for one in matches]
+        return found.T
+
+    def texts(self, group: int) -> list[bytes]:
+        """What `group` caught, nothing where it caught nothing."""
+        found = [b""] * len(self)
+        for part, rows in self._each():
+            if (span := part.form.groups[group]) is not None:
+                for row, text in zip(rows.tolist(), part.texts(span), strict=True):
+                    found[row] = text
+        return found
+
+    def rates(self, group: int) -> tuple[FloatArray, IntArray, BoolArray]:
+        """(rates [n, γ], how many each line has, whether they are a survival) of "0.9, 0.8" texts.
+
+        Shorter lists are filled up with zeros.
+        """
+        parts = []
+        for part, rows in self._each():
+            if (span := part.form.groups[group]) is not None:
+                starts = range(span[0], span[1], len(b"0.0, "))
+                parts.append((rows, part.numbers([(at, at + len(b"0.0")) for at in starts])))
+        rates = np.zeros((len(self), max((found.shape[1] for _, found in parts), default=0)))
+        counts = np.zeros(len(self), dtype=np.int64)
+        for rows, found in parts:
+            rates[rows, : found.shape[1]], counts[rows] = found, found.shape[1]
+        falling = np.all(np.diff(rates, axis=1, prepend=1.0) <= 0.0, axis=1)
+        return rates, counts, falling
 
     def text(self, index: int) -> str:
         """The whole line, as the parser's line() is given it."""
-        return plain_text(line_of(self.matches[index]))
+        return plain_text(self.data[self.starts[index] : self.ends[index]])
 
     def heads(self) -> set[bytes]:
         """What stands before the pattern in its lines, each beginning once, the clock left out."""
-        parts = [
-            m.string[m.string.rfind(b"\n", 0, m.start()) + 1 : m.start()] for m in self.matches
-        ]
-        return set(_CLOCK.sub(b"", b"\n".join(parts)).split(b"\n"))
-
-    def lines_of(self) -> list[bytes]:
-        """The whole lines."""
-        return list(map(line_of, self.matches))
+        heads = []
+        for part, _ in self._each():
+            once = part.take(_unlike(part, part.form.outside(_CLOCK)))
+            heads += once.texts(part.form.head)
+        return set(_CLOCK.sub(b"", b"\n".join(heads)).split(b"\n")) if heads else set()
 
     def place(self, index: int) -> LogLine:
         """Where the line stands."""
@@ -88,18 +143,15 @@ class Rows:
         """The date and time printed in the line."""
         return timestamp(self.text(index))
 
-    def take(self, which: IntArray) -> Rows:
+    def take(self, which: IntArray | slice) -> Rows:
         """The rows of these indices."""
-        return Rows(self.source, self.lines[which], [self.matches[i] for i in which])
+        names = ("lines", "which", "index", "starts", "ends")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def split(self, line: float) -> tuple[Rows, Rows]:
         """The rows above line number `line`, and the others."""
         cut = int(np.searchsorted(self.lines, line))
-        above, below = (
-            Rows(self.source, self.lines[part], self.matches[part])
-            for part in (slice(cut), slice(cut, None))
-        )
-        return above, below
+        return self.take(slice(cut)), self.take(slice(cut, None))
 
 
 def plain_text(line: bytes) -> str:
@@ -107,38 +159,10 @@ def plain_text(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-def line_of(match: re.Match[bytes]) -> bytes:
-    """The whole line in which a pattern matched."""
-    end = match.string.find(b"\n", match.end())
-    start = match.string.rfind(b"\n", 0, match.start()) + 1
-    return match.string[start : end if end >= 0 else len(match.string)]
-
-
 def timestamp(text: str) -> str | None:
     """The first date and time of a log line, as printed."""
     found = _STAMP.search(text, 0, 200)
     return found.group() if found else None
-
-
-def numbers_of(texts: Sequence[bytes]) -> FloatArray:
-    """Printed numbers, several to a text or one, as one row of values."""
-    return np.fromstring(b" ".join(texts).decode("ascii"), sep=" ")
-
-
-def rate_columns(texts: Sequence[bytes | None]) -> tuple[FloatArray, IntArray, BoolArray]:
-    """(rates [n, γ], how many each text holds, whether they are a survival) of "0.9, 0.8" texts.
-
-    Shorter lists are filled up with zeros.
-    """
-    counts = np.array([0 if text is None else text.count(b",") + 1 for text in texts])
-    most = int(counts.max(initial=0))
-    filled = [
-        (text or b"0").replace(b",", b"") + b" 0" * (most - max(count, 1))
-        for text, count in zip(texts, counts.tolist(), strict=True)
-    ]
-    rates = numbers_of(filled).reshape(len(texts), -1)[:, :most]
-    falling = np.all(np.diff(rates, axis=1, prepend=1.0) <= 0.0, axis=1)
-    return rates, counts, falling
 
 
 class Taker(Protocol):
@@ -169,76 +193,56 @@ class Waiting:
 
 
 def take_out(
-    source: Source,
-    first: int,
-    data: bytes,
-    patterns: Sequence[re.Pattern[bytes]],
-    words: Sequence[bytes],
-    numbers: IntArray | None = None,
-) -> tuple[bytes, list[Rows]]:
-    """(`data` with the lines of these shapes emptied, the rows of each pattern).
+    source: Source, data: bytes, numbers: IntArray, forms: Forms
+) -> tuple[IntArray, list[Rows]]:
+    """(indices of the lines that are left, the rows of each pattern of `forms`).
 
-    `data` begins with a newline; its next line has number `first`, unless `numbers` has those of
-    all its lines. A pattern never reaches over a newline. Left where they are: lines with a brace
-    (JSON), those that two patterns want, and those with one of `words` (no digit or dot in them)
-    outside the match.
+    `data` begins with a newline; `numbers` are those of its lines.
     """
-    if len(data) > LARGEST:
-        return data, []
-    found: list[Matches] = [list(pattern.finditer(data)) for pattern in patterns]
-    if sum(map(len, found)) < FEWEST:
-        return data, []
-    newlines = positions(data, "\n")
-    starts = [np.array([m.start() for m in matches], dtype=np.int64) for matches in found]
-    where = [np.searchsorted(newlines, begins) for begins in starts]
-    braces = np.searchsorted(newlines, positions(data, "{"))
-    lines, patterns_in = np.unique(np.concatenate([*map(np.unique, where)]), return_counts=True)
-    kept_out = np.union1d(braces, lines[patterns_in > 1])
-    ends = np.append(newlines, len(data))
-    rows: list[Rows] = []
-    taken = []
-    for matches, at in zip(found, where, strict=True):
-        good = np.diff(at, prepend=-1) > 0  # the first match of a line
-        if kept_out.size:
-            good &= ~np.isin(at, kept_out)
-        if not good.all():
-            matches, at = [matches[i] for i in np.flatnonzero(good)], at[good]
-        lone = _alone(data, matches, newlines[at - 1] + 1, ends[at], words)
-        if lone is not None:
-            matches, at = [matches[i] for i in np.flatnonzero(lone)], at[lone]
-        rows.append(Rows(source, first - 1 + at if numbers is None else numbers[at - 1], matches))
-        taken.append(at)
-    out = np.sort(np.concatenate(taken))
-    rest = zip(
-        [0, *ends[out].tolist()], [*(newlines[out - 1] + 1).tolist(), len(data)], strict=True
-    )
-    return b"".join(data[begin:end] for begin, end in rest), rows
+    unfit = len(data) > LARGEST or any(letter in data for letter in UNFIT)
+    if unfit or numbers.size < FEWEST:
+        return np.arange(numbers.size), []
+    letters = Letters(data)
+    taken: list[list[tuple[Alike, IntArray]]] = [[] for _ in forms.patterns]
+    left = np.ones(numbers.size, dtype=bool)
+    for text, lines in letters.kinds():
+        alike = forms.of(letters, text, lines) if lines.size >= FEWEST else None
+        if alike is not None:
+            taken[alike.form.pattern].append((alike, lines))
+        if alike is not None or forms.idle(text):
+            left[lines] = False
+    rows = [_rows(source, data, numbers, parts) for parts in taken]
+    return np.flatnonzero(left), rows if sum(map(len, rows)) else []
+
+
+def _rows(
+    source: Source, data: bytes, numbers: IntArray, parts: Sequence[tuple[Alike, IntArray]]
+) -> Rows:
+    """Lines of several forms of one pattern, in their order."""
+    none = np.empty((5, 0), dtype=np.int64)
+    columns = [
+        np.array((lines, np.full(lines.size, which), np.arange(lines.size),
+                  *map(part.at, part.form.line)))
+        for which, (part, lines) in enumerate(parts)
+    ]  # fmt: skip
+    all_of_them = np.concatenate((none, *columns), axis=1)
+    lines, which, index, starts, ends = all_of_them[:, np.argsort(all_of_them[0])]
+    alike = tuple(part for part, _ in parts)
+    return Rows(source, data, alike, numbers[lines], which, index, starts, ends)
+
+
+def _unlike(part: Alike, runs: Sequence[int]) -> IntArray:
+    """A line for each way in which these runs of digits read."""
+    values, lengths = part.digits(runs)
+    if int(lengths.max(initial=0)) > MOST_DIGITS:
+        return np.arange(part.begins.size)
+    read = np.concatenate((values, lengths), axis=1)
+    read = read[:, (read != read[0]).any(axis=0)]
+    if not read.size:
+        return np.zeros(1, dtype=np.int64)
+    return np.unique(read, axis=0, return_index=True)[1]
 
 
 def positions(data: bytes, letter: str) -> IntArray:
     """Where `letter` stands in `data`."""
     return np.flatnonzero(np.frombuffer(data, np.uint8) == ord(letter))
-
-
-def _alone(
-    data: bytes, matches: Matches, starts: IntArray, ends: IntArray, words: Sequence[bytes]
-) -> BoolArray | None:
-    """Which matches have none of `words` beside them in their lines; None if all are so.
-
-    Without its digits, what surrounds them is the same a thousand times.
-    """
-    lines = zip(matches, starts.tolist(), ends.tolist(), strict=True)
-    if matches and FREE in matches[0].re.groupindex:
-        parts = [
-            b"%b\0 %b \0%b" % (data[start : m.start()], m[FREE], data[m.end() : end])
-            for m, start, end in lines
-        ]
-    else:
-        parts = [data[start : m.start()] + b"\0" + data[m.end() : end] for m, start, end in lines]
-    around = b"\n".join(parts).translate(None, b"0123456789.").split(b"\n")
-    kinds = set(around)
-    text = b"\n".join(kinds)
-    if not _TOUCHES.search(text) and not any(word in text for word in words):
-        return None
-    odd = {kind for kind in kinds if _TOUCHES.search(kind) or any(word in kind for word in words)}
-    return np.array([one not in odd for one in around], dtype=np.bool_)

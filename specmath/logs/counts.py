@@ -65,6 +65,16 @@ class Spread:
             self._values = self._values[::2]
             self._stride *= 2
 
+    def extend(self, values: list[float]) -> None:
+        """Add the values of several more."""
+        picked = values[-self.count % self._stride :: self._stride]
+        if len(self._values) + len(picked) > MOST_REQUESTS:
+            for value in values:
+                self.add(value)
+            return
+        self._values += picked
+        self.count += len(values)
+
     def requests(self) -> Requests | None:
         """The distribution, or None below two requests."""
         if self.count < 2:

@@ -1,9 +1,4 @@
-"""Reading telemetry: each engine sees the lines that hold its marks; content decides.
-
-Searching for each engine's marks one by one would cost a pass over the data each. Most marks
-contain one of a few stems, so a piece is searched for the stems, and only the lines that hold one
-are looked at for the marks under it. A mark without a stem becomes its own.
-"""
+"""Reading telemetry: each engine sees the lines that hold its marks; content decides."""
 
 from __future__ import annotations
 
@@ -16,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from specmath.checks import IntArray, whole
+from specmath.logs.alike import Forms, Span
 from specmath.logs.carriers import (
     json_in,
     json_value,
@@ -27,11 +23,12 @@ from specmath.logs.carriers import (
     without_escapes,
     without_prefix,
 )
-from specmath.logs.columns import Waiting, plain_text, positions, take_out
+from specmath.logs.columns import Rows, Waiting, plain_text, positions, take_out
 from specmath.logs.engines import ENGINES
 from specmath.logs.engines.base import Parser
 from specmath.logs.engines.guidellm import table_readings
 from specmath.logs.general import General
+from specmath.logs.marks import BLOCK, STEMS, Marks, bit_of
 from specmath.logs.reading import Reading
 from specmath.logs.stream import LogError, LogLine, Notes, Readable, Source, as_sources, pieces
 from specmath.rates import start_of
@@ -42,18 +39,8 @@ LARGEST_BLOCK = 32 << 20
 MOST_NESTED = 4
 MOST_FAILURES = 200
 KEPT = 16 << 20
-DENSE = 0.3
-"""Of that share of lines with the commonest stem on, looking for the lines with any is no gain."""
-_COMMON_STEM = b"ccept"
-_JOURNAL = b'"MESSAGE"'
-"""Its lines may hold a list of bytes: looked at without a stem in them."""
-# Bit 0: the line may open a JSON value; the others: see bit_of.
-BLOCK = 1
-STEMS = (
-    b"ccept", b"spec", b"Spec", b"raft", b"generation throughput", b"eval time =", b"statistics ",
-    b"timings", b"_total", b"tgi_request_", b"n_predict", b":        ", b"Decode batch",
-    b"Benchmark", b"mean_tpot_ms",
-)  # fmt: skip
+DENSE = 0.5
+"""Where that share of lines has a stem, looking for those in the next piece is no gain."""
 _SHAPES = [(index, shape) for index, engine in enumerate(ENGINES) for shape in engine.shapes]
 _WORDS = [word for engine in ENGINES for word in (*engine.marks, *engine.looks)]
 _SHARED = (
@@ -77,6 +64,20 @@ _WRAPPED = re.compile(
 def _empty(rest: bytes) -> bool:
     """Whether what stands beside a wrapped line, its digits left out, holds no stem."""
     return _ANY.search(rest) is None
+
+
+def _inside(line: bytes) -> Span | None:
+    """Where the one string stands, without escapes, of a line of JSON that says nothing else."""
+    simple = _WRAPPED.match(line)
+    if simple and _empty((simple[1] + simple[3]).translate(None, b"0123456789")):
+        return simple.span(2)
+    return None
+
+
+def _parts(data: bytes, newlines: IntArray, which: IntArray) -> Iterator[bytes]:
+    """The lines of these indices."""
+    starts, ends = newlines[which] + 1, np.append(newlines[1:], len(data))[which]
+    return (data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 _OWN = [mark for engine in ENGINES for mark in engine.marks if mark not in _SHARED]
@@ -154,6 +155,8 @@ class _Run:
         self.notes = Notes()
         self.parsers: list[Parser] = [engine(gamma, Notes()) for engine in ENGINES]
         self.marks = Marks(ENGINES)
+        self.forms = Forms([shape for _, shape in _SHAPES], _WORDS, _inside, self.marks.any)
+        self.dense = False
         self.empty = True
         self.start = ""
         self.binary = False
@@ -182,11 +185,12 @@ class _Run:
         if b"\x1b" in data:
             data = without_escapes(data)
         resume = self._take(source, data, 1, block) if block.open else 0
-        blocks = block_starts(data)
+        newlines = positions(data, "\n")
+        blocks = block_starts(data, newlines)
         if resume or blocks:
             self._amid_blocks(source, first, data, resume, blocks, block)
         else:
-            self._lines(source, first, data)
+            self._lines(source, first, data, newlines)
 
     def _amid_blocks(
         self, source: Source, first: int, data: bytes, resume: int, blocks: list[int],
@@ -203,39 +207,44 @@ class _Run:
             else:
                 self._line(line, bits, source.place(first + index))
 
-    def _lines(self, source: Source, first: int, data: bytes) -> None:
+    def _lines(self, source: Source, first: int, data: bytes, newlines: IntArray) -> None:
         """Lines none of which opens a JSON value that goes on."""
-        numbers = None
-        if b"{" in data:
-            data, numbers = self._wanted(first, data)
-        data, waiting = self._common(source, first, data, numbers)
-        for index, start, end, bits in self.marks.lines(data):
-            number = first + index if numbers is None else int(numbers[index])
-            line = data[start:end]
-            for rows in waiting:
-                if bits & rows.bit or b"{" in line:
-                    rows.give(number)
-            self._line(line, bits, source.place(number))
-        for rows in waiting:
-            rows.give(math.inf)
-
-    def _wanted(self, first: int, data: bytes) -> tuple[bytes, IntArray]:
-        """(the lines with a stem, or all, those that JSON wrapped as they were; their numbers)."""
-        newlines = positions(data, "\n")
         held = np.arange(newlines.size)
-        if data.count(_COMMON_STEM) < DENSE * newlines.size:
-            held = np.flatnonzero(self.marks.found(data)[1])
-        starts, ends = newlines[held] + 1, np.append(newlines[1:], len(data))[held]
-        lines = [data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
-        lines = [self._unwrapped(line) if b"{" in line else line for line in lines]
-        return b"\n" + b"\n".join(lines), first + held
+        if not self.dense:
+            held = np.flatnonzero(self.marks.found(data, newlines)[1])
+            if not held.size:
+                return
+            data = b"\n" + b"\n".join(_parts(data, newlines, held))
+            self.dense = held.size > DENSE * newlines.size
+            newlines = positions(data, "\n")
+        left, rows = take_out(source, data, first + held, self.forms)
+        self.dense = self.dense and left.size < (1.0 - DENSE) * held.size
+        waiting = self._waiting(rows)
+        numbers = (first + held[left]).tolist()
+        lines = _parts(data, newlines, left)
+        rest = b"\n" + b"\n".join(self._unwrapped(one) if b"{" in one else one for one in lines)
+        for index, start, end, bits in self.marks.lines(rest):
+            line = rest[start:end]
+            for one in waiting:
+                if bits & one.bit or b"{" in line:
+                    one.give(numbers[index])
+            self._line(line, bits, source.place(numbers[index]))
+        for one in waiting:
+            one.give(math.inf)
+
+    def _waiting(self, rows: Sequence[Rows]) -> list[Waiting]:
+        """An engine's rows together."""
+        waiting = []
+        for index in sorted({index for index, _ in _SHAPES}) if rows else ():
+            own = [found for found, (of, _) in zip(rows, _SHAPES, strict=True) if of == index]
+            waiting.append(Waiting(self.parsers[index], bit_of(index), own))
+        return waiting
 
     def _unwrapped(self, line: bytes) -> bytes:
         """The one string in the JSON of a line that holds a stem; the line itself if there is
         more to it."""
-        simple = _WRAPPED.match(line)
-        if simple and _empty((simple[1] + simple[3]).translate(None, b"0123456789")):
-            return simple[2]
+        if (simple := _inside(line)) is not None:
+            return line[slice(*simple)]
         text = line.decode("utf-8", "replace").strip()
         value = json_in(text)
         if not isinstance(value, dict):
@@ -250,18 +259,6 @@ class _Run:
         if self.marks.any(repr(rest)):
             return line
         return without_escapes(held[0].strip().encode("utf-8", "replace"))
-
-    def _common(
-        self, source: Source, first: int, data: bytes, numbers: IntArray | None
-    ) -> tuple[bytes, Iterable[Waiting]]:
-        """`data` without the lines of common shapes, and those, an engine's together."""
-        shapes = [shape for _, shape in _SHAPES]
-        data, rows = take_out(source, first, data, shapes, _WORDS, numbers)
-        waiting = []
-        for index in sorted({index for index, _ in _SHAPES}) if rows else ():
-            own = [found for found, (of, _) in zip(rows, _SHAPES, strict=True) if of == index]
-            waiting.append(Waiting(self.parsers[index], bit_of(index), own))
-        return data, waiting
 
     def _take(self, source: Source, data: bytes, start: int, block: _Block) -> int:
         """Give the block `data` from `start` up to its end; the offset after it."""
@@ -431,87 +428,27 @@ class _Block:
         return data
 
 
-# ── which lines any engine wants ──────────────────────────────────────────────────────────────
-
-
-def bit_of(index: int) -> int:
-    """The bit of the engine of this index."""
-    return 2 << index
-
-
-class Marks:
-    """The marks of all engines, by stem."""
-
-    def __init__(self, engines: Sequence[type[Parser]]) -> None:
-        self._under: dict[bytes, list[tuple[bytes, int]]] = {_JOURNAL: []}
-        for index, engine in enumerate(engines):
-            for mark in engine.marks:
-                stem = next((stem for stem in STEMS if stem in mark), mark)
-                self._under.setdefault(stem, []).append((mark, bit_of(index)))
-        self._texts = tuple(stem.decode() for stem in self._under)
-
-    def any(self, text: str) -> bool:
-        """Whether a stem is in `text`."""
-        return any(stem in text for stem in self._texts)
-
-    def found(self, data: bytes) -> tuple[IntArray, IntArray]:
-        """(newlines, the stems in the line after each: a bit for each).
-
-        `data` must begin with a newline: the first line is then found as every other is.
-        """
-        newlines = positions(data, "\n")
-        stems = np.zeros(newlines.size, dtype=np.int64)
-        for index, stem in enumerate(self._under):
-            if stem in data:
-                parts = list(map(len, data.split(stem)))
-                at = np.cumsum(parts[:-1]) + len(stem) * np.arange(len(parts) - 1)
-                stems[np.searchsorted(newlines, at) - 1] |= 1 << index
-        return newlines, stems
-
-    def lines(self, data: bytes, blocks: Sequence[int] = ()) -> Iterator[tuple[int, int, int, int]]:
-        """(index, start, end, bits) of each wanted line, and of the lines that start at `blocks`;
-        the line after the first newline has index 0."""
-        newlines, stems = self.found(data)
-        opening = np.zeros(newlines.size, dtype=bool)
-        if blocks:
-            opening[np.searchsorted(newlines, blocks) - 1] = True
-        wanted = np.flatnonzero((stems > 0) | opening)
-        ends = np.append(newlines[1:], len(data))[wanted]
-        under = list(self._under.values())
-        each = (wanted, newlines[wanted] + 1, ends, stems[wanted], opening[wanted])
-        for index, start, end, held, opens in zip(*(one.tolist() for one in each), strict=True):
-            bits = BLOCK if opens else 0
-            line = data[start:end] if held else b""
-            while held:
-                low = held & -held
-                for mark, bit in under[low.bit_length() - 1]:
-                    if not bits & bit and mark in line:
-                        bits |= bit
-                held ^= low
-            if bits:
-                yield index, start, end, bits
-
-
-def block_starts(data: bytes) -> list[int]:
+def block_starts(data: bytes, newlines: IntArray) -> list[int]:
     """Starts of the lines that open a JSON value which goes on over further lines.
 
-    They begin with { or [ and do not end with } or ]. `data` begins with a newline.
+    They begin with { or [ and do not end with } or ]. `data` begins with a newline; `newlines`
+    are its places.
     """
-    if b"\n{" not in data and b"\n[" not in data:
-        return []
-    letters = np.frombuffer(data + b"\n\n", np.uint8)
-    newlines = np.flatnonzero(letters[:-2] == _NEWLINE)
-    first = letters[newlines + 1]
+    letters = np.frombuffer(data, np.uint8)
+    first = letters[np.minimum(newlines + 1, len(data) - 1)]
     some = np.flatnonzero((first == _BRACE) | (first == _BRACKET))
+    if not some.size:
+        return []
     starts, ends = newlines[some] + 1, np.append(newlines, len(data))[some + 1] - 1
-    first, second, last = first[some], letters[starts + 1], letters[ends]
+    first, last = first[some], letters[ends]
+    second = letters[np.minimum(starts + 1, len(data) - 1)]
     closed = (last == _BRACE + 2) | ((last == _BRACKET + 2) & (ends > starts))
     text = (first == _BRACKET) & (second != _BRACE) & (second > ord(" "))  # [2026-05-04 …
     found = starts[~(closed | text)].tolist()
     return [at for at in found if opens_block(data[at : line_end(data, at)])]
 
 
-_NEWLINE, _BRACE, _BRACKET = (ord(letter) for letter in "\n{[")
+_BRACE, _BRACKET = (ord(letter) for letter in "{[")
 
 
 def line_end(data: bytes, start: int) -> int:

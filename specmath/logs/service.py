@@ -246,8 +246,10 @@ class Meter:
         self._samples += rows.shape[1]
         both = told[0] & told[4] & (rows[0] >= 0.5)
         running, generated = np.rint(rows[0][both]).astype(np.int64), rows[4][both]
-        for level in np.unique(running).tolist():
-            here = generated[running == level]
+        order = np.argsort(running, kind="stable")
+        each, starts = np.unique(running[order], return_index=True)
+        parts = np.split(generated[order], starts[1:])
+        for level, here in zip(each.tolist(), parts, strict=False):
             lines, total = self._levels.get(level, (0, 0.0))
             if lines or len(self._levels) < MOST_LEVELS:
                 self._levels[level] = lines + here.size, total + float(here.sum())

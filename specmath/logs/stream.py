@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import numpy as np
+
 from specmath.checks import InputError
 
 __all__ = ["LogError", "LogLine", "Notes", "Readable", "Source", "as_sources", "pieces"]
@@ -146,7 +148,7 @@ def pieces(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
         whole, carry = data[:cut], data[cut:]
         if whole:
             yield number, whole
-            number += whole.count(b"\n")
+            number += int(np.count_nonzero(np.frombuffer(whole, np.uint8) == ord("\n")))
         if len(carry) > LONGEST_LINE:
             notes.add(
                 f"a line longer than {LONGEST_LINE >> 20} MiB was skipped", source.place(number)

@@ -251,6 +251,7 @@ CHECKS = {
     "none faster": {"speedup", "temperature", "gamma"}, "padded heads": {"target", "draft"},
     "larger draft": {"target", "draft"}, "dear draft": {"c"}, "speed agrees": set(),
     "speed differs": {"speedup", "predicted", "temperature", "gamma"}, "eager": set(),
+    "speed untold": {"speedup", "predicted", "width", "temperature", "gamma"},
     "unread tensors": {"count"}, "left out": {"batch", "context"}, "resumed": {"runs"},
 }  # fmt: skip
 """What a report may say about itself, and the numbers that belong to it."""

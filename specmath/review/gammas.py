@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,15 +17,17 @@ from specmath.theorems import alpha_from_tokens_per_step
 
 __all__ = ["GammaRow", "Mixing", "gamma_rows", "mixing"]
 
-From = Literal["plain", "measured", "cut", "extrapolated", "iid"]
+From = Literal["plain", "measured", "printed", "cut", "extrapolated", "iid"]
 
 SHOWN_BEYOND = 4
+_SPEED_AT = re.compile(r"speedup_at_(\d{1,4})")
 
 
 @dataclass(frozen=True)
 class GammaRow:
     """One γ. `tokens_per_pass` and `step_cost` are over all steps, with and without a draft;
-    `source`: plain decoding, the γ that ran, its rates cut or carried on, or every position alike.
+    `source`: plain decoding, the γ that ran, a row that a swept table itself prints (its ends are
+    not told: both are the number), the rates cut or carried on, or every position alike.
     """
 
     gamma: int
@@ -39,7 +43,8 @@ def gamma_rows(
     reading: Reading, endpoint: Endpoint, stated: Shape | None = None
 ) -> tuple[GammaRow, ...]:
     """Rows of the endpoint of a log, up to γ+4 for a chain; only the γ that ran for any other
-    shape, of which no other follows."""
+    shape, of which no other follows. Of a γ for which the file itself has speedup, step cost and
+    tokens per step these are the row: a measurement stands before a prediction."""
     ran = reading.gamma
     last = min((ran or SHOWN_BEYOND) + SHOWN_BEYOND, len(endpoint.gammas) - 1)
     alone = ran is not None and shape_of(reading, stated) != "chain"
@@ -47,11 +52,29 @@ def gamma_rows(
     tokens = endpoint.speculation.tokens(endpoint.gammas)
     costs = endpoint.speculation.cost.total(endpoint.gammas)
     rows = enumerate(np.array([tokens, costs, *endpoint.curves]).T.tolist())
-    return tuple(
-        GammaRow(gamma, tau, cost, speed, low, high, _source(reading, gamma))
+    found = {
+        gamma: GammaRow(gamma, tau, cost, speed, low, high, _source(reading, gamma))
         for gamma, (tau, cost, speed, low, high) in rows
         if gamma in shown
-    )
+    }
+    found |= {row.gamma: row for row in _printed(reading)}
+    return tuple(found[gamma] for gamma in sorted(found))
+
+
+def _printed(reading: Reading) -> Iterator[GammaRow]:
+    """The rows of a swept table."""
+    told = dict(reading.facts)
+    for name in told:
+        if (speed_of := _SPEED_AT.fullmatch(name)) is not None:
+            gamma = int(speed_of[1])
+            names = ("tokens_per_step", "step_cost", "speedup")
+            tokens, cost, speed = (told.get(f"{one}_at_{gamma}") for one in names)
+            if all(isinstance(value, float) for value in (tokens, cost, speed)):
+                speedup = float(speed or 0.0)
+                yield GammaRow(
+                    gamma, float(tokens or 0.0), float(cost or 0.0), speedup, speedup, speedup,
+                    "printed",
+                )  # fmt: skip
 
 
 def _source(reading: Reading, gamma: int) -> From:

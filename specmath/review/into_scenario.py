@@ -72,6 +72,11 @@ def scenario_from(reading: Reading, base: Scenario, shape: Shape | None = None) 
     tokens per step at the γ that ran stand for them. Costs and money stay those of `base`; c is
     taken from the log only where `base` does not know it.
 
+    Bounds of α (drafts that stop early) are not handed on as a range of α. Where the drafts are
+    counted, tokens per step at the γ that ran are exact and need none; where only the passes are,
+    α and κ are bound to each other by the tokens of a pass, κ (τ(α) − 1) + 1, which the one κ of a
+    scenario would miss at both ends. The answer of the log itself spans both ends.
+
     Raises
     ------
     InputError

@@ -137,6 +137,7 @@ def _measured(
 FROM: dict[From, str] = {
     "plain": "plain decoding",
     "measured": "measured",
+    "printed": "the file's own row",
     "cut": "rates cut",
     "extrapolated": "extrapolated",
     "iid": "as if i.i.d.",

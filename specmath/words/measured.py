@@ -45,6 +45,10 @@ CHECKS = {
     "(T={temperature:g}, γ={gamma:g}: {speedup:.2f}× against {predicted:.2f}×): the machine "
     "changed while it measured, or a run spends time that its timed steps do not show. Measure "
     "again on a quiet machine; of the two, the measured one happened.",
+    "speed untold": "Whether measured and replayed speedup agree cannot be told "
+    "(T={temperature:g}, γ={gamma:g}: {speedup:.2f}× against {predicted:.2f}×): the interval of "
+    "the replay is ±{width:.0%}, and beyond ±50% next to anything agrees. Measure longer, or on a "
+    "quiet machine.",
     "eager": "Eager transformers, batch 1: acceptance carries over to a server, c and v do not. "
     "A server replays captured graphs, serves many requests at once and keeps its cache elsewhere.",
     "unread tensors": "{count:g} tensors of the checkpoint have no place in the model that its "

@@ -90,7 +90,15 @@ def rows(reading: Reading, base: Scenario, speed: Speed | None = None) -> dict[i
 # ── the calculator repeats the log ───────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("options", COSTS.values(), ids=list(COSTS))
+ALSO = {"given", "open"}
+"""Costs that take the way of another: run with the slow tests."""
+EACH_COST = [
+    pytest.param(options, marks=pytest.mark.slow if name in ALSO else (), id=name)
+    for name, options in COSTS.items()
+]
+
+
+@pytest.mark.parametrize("options", EACH_COST)
 def test_the_calculator_repeats_every_row_of_every_log(options: tuple[str, ...]) -> None:
     compared, covered, forms, refused = 0, set(), set(), 0
     for path in FILES:

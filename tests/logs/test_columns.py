@@ -164,7 +164,7 @@ def rounded(value: object) -> object:
     return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("piece", [1 << 20, 8192])
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "all"])
 def test_columns_tell_what_single_lines_tell(
@@ -176,6 +176,7 @@ def test_columns_tell_what_single_lines_tell(
     lines = [made[i % len(made)](rng, i // len(made)) for i in range(900)]
     lines = between(rng, lines, blocks=piece < 1 << 20)  # a piece with blocks has no columns
     monkeypatch.setattr(stream, "PIECE", piece)
+    monkeypatch.setattr(columns, "FEWEST", 8 if piece == 1 << 20 else 2)  # few alike in a short one
     taken = counted(monkeypatch)
     as_columns = read("\n".join(lines))
     assert sum(taken) > 200
@@ -188,10 +189,11 @@ def test_columns_tell_what_single_lines_tell(
 TOKENS = ("nan", "-1", "inf", "99999999999999999999999", "0", "1.0", "%", "", "\x00", "(", ",", "]")
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
-def test_broken_numbers_are_the_same_trouble_either_way(engine: str) -> None:
+def test_broken_numbers_are_the_same_trouble_either_way(engine: str, seeds: range) -> None:
     """Spans of up to eight characters replaced by what no counter should be."""
-    for seed in range(20):
+    for seed in seeds:
         rng = random.Random(seed)
         kind = {"vllm": vllm, "sglang": sglang, "llama.cpp": llamacpp()}[engine]
         lines = [kind(rng, i) for i in range(50)]
@@ -354,12 +356,13 @@ SPRINKLED = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("seeds", [range(15), pytest.param(range(15, 60), marks=pytest.mark.slow)])
 def test_lines_glued_cut_and_sprinkled_are_the_same_either_way(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
     """Newlines lost, lines cut short, marks where none belong."""
     taken = counted(monkeypatch)
-    for seed in range(45):
+    for seed in seeds:
         rng = random.Random(seed)
         kinds: list[Lines] = [vllm, sglang, llamacpp()]
         if seed % 2:
@@ -369,7 +372,7 @@ def test_lines_glued_cut_and_sprinkled_are_the_same_either_way(
             spoil(rng, lines)
         found, truth = outcome("\n".join(lines)), singly(outcome, lines)
         assert found == truth, (seed, lines)
-    assert sum(taken) > 500
+    assert sum(taken) > 10 * len(seeds)
 
 
 def spoil(rng: random.Random, lines: list[str]) -> None:

@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 
 from specmath.logs import Reading, read_run
+from specmath.review.gammas import gamma_rows
+from specmath.review.into_scenario import endpoint_of
+from specmath.scenario import Scenario
+from specmath.tables.logs import gammas_table
 
 FOLDER = Path(__file__).parents[1] / "data" / "fresh_logs"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text("utf-8"))
@@ -157,6 +161,27 @@ def test_a_sweep_over_k_with_a_plain_row() -> None:
         assert rows[k].fact("speedup") == pytest.approx(numbers["speedup"], rel=PRINTED)
         assert rows[k].fact("step_cost") == pytest.approx(numbers["step_cost"], rel=PRINTED)
         assert rows[k].fact("best_gamma") == wanted["best"]
+
+
+def test_each_row_of_a_sweep_answers_with_what_the_other_rows_measured() -> None:
+    """104.3, 100.8 and 87.7 tok/s over 86.0; 16.89, 21.82 and 28.52 ms over 11.63: with c = 0.1 a
+    prediction from the row of k=1 would give 1.8 at k=3."""
+    sweep = {
+        1: (1.76, 16.89 / 11.63, 104.3 / 86.0),
+        2: (2.20, 21.82 / 11.63, 100.8 / 86.0),
+        3: (2.50, 28.52 / 11.63, 87.7 / 86.0),
+    }
+    for one in readings("18-markdown-sweep.txt"):
+        endpoint = endpoint_of(one, Scenario(alpha=0.5, c=0.1))
+        rows = {row.gamma: row for row in gamma_rows(one, endpoint)}
+        assert [row.source for row in rows.values()][:4] == ["plain", *3 * ["printed"]]
+        assert {row.source for row in rows.values() if row.gamma > 3} == {"iid"}
+        for gamma, numbers in sweep.items():
+            row = rows[gamma]
+            found = row.tokens_per_pass, row.step_cost, row.speedup
+            assert found == pytest.approx(numbers, rel=PRINTED)
+            assert row.low == row.high == row.speedup
+        assert gammas_table(one, endpoint).column("basis").values[2] == "the file's own row"
 
 
 @pytest.mark.parametrize(

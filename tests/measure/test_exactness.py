@@ -37,9 +37,19 @@ DRAFTS = {
 }
 
 
-@pytest.mark.parametrize("kind", DRAFTS)
+SAMPLINGS = (Sampling(1.0), Sampling(0.7), Sampling(1.3, top_p=0.8))
+
+
 @pytest.mark.parametrize(
-    "sampling", [Sampling(1.0), Sampling(0.7), Sampling(1.3, top_p=0.8)], ids=str
+    ("kind", "sampling"),
+    [
+        # By default each draft once and each sampling once.
+        pytest.param(
+            kind, sampling, marks=() if i == j else pytest.mark.slow, id=f"{sampling}-{kind}"
+        )
+        for i, kind in enumerate(DRAFTS)
+        for j, sampling in enumerate(SAMPLINGS)
+    ],
 )
 def test_output_follows_the_target(kind: str, sampling: Sampling) -> None:
     """Chi-square over all 27 texts of 3 tokens, 1,500 runs, γ=2.
@@ -125,10 +135,18 @@ PROMPTS = builtin_prompts()
 BY_SEGMENT = [next(p for p in PROMPTS if p.segment == s) for s in ("prose", "code", "json")]
 
 
-@pytest.mark.parametrize("draft", ["model", "model:argmax", "ngram", "skip:2-5"])
-def test_greedy_is_plain_greedy_and_replay_is_the_run_step_for_step(draft: str) -> None:
+@pytest.mark.parametrize(
+    ("draft", "texts"),
+    [
+        ("model", 3), ("ngram", 3), ("skip:2-5", 1),
+        # Greedy, a draft model takes its most likely token in either way.
+        pytest.param("model:argmax", 3, marks=pytest.mark.slow),
+        pytest.param("skip:2-5", 3, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_greedy_is_plain_greedy_and_replay_is_the_run_step_for_step(draft: str, texts: int) -> None:
     pair_, sampling = builtin_pair(draft), Sampling(0)
-    for prompt in BY_SEGMENT:
+    for prompt in BY_SEGMENT[:texts]:
         tokens = pair_.tokenizer.encode(prompt.text)
         plain = _run(pair_, tokens, 0, sampling)
         replay = replay_of(pair_.target, pair_.draft, [(tokens, plain.tokens)], sampling, 8)

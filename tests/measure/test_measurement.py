@@ -355,6 +355,31 @@ def test_measured_and_replayed_speed_that_differ_are_said(report) -> None:  # ty
     assert compare._as_fast(rows, []) == []
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "code"),
+    [
+        # About 0.66: 0.61 to each side are ±92%, 0.36 are ±55%, 0.32 are ±48%; 1.0 ± 0.1 was seen.
+        (0.05, 1.27, "speed untold"),
+        (0.30, 1.02, "speed untold"),
+        (0.34, 0.98, "speed agrees"),
+        (0.01, 0.89, "speed differs"),  # ±67%, and yet apart from it
+    ],
+)
+def test_an_interval_that_anything_agrees_with_tells_nothing(report, low, high, code) -> None:  # type: ignore[no-untyped-def]
+    row = next(row for row in report.comparison if row.overall and row.temperature == 1)
+    run = report.run_of(row.part, row.gamma)
+    seen = run.model_copy(update={"speedup": Interval(value=1.0, low=0.9, high=1.1)})
+    told = row.model_copy(update={
+        "speedup": 1.0, "replay_v_low": low, "replay_v_speedup": 0.66, "replay_v_high": high,
+    })  # fmt: skip
+    (check,) = compare._as_fast([told], [seen])
+    assert check.code == code
+    if code == "speed untold":
+        assert check.level == "note"
+        assert check.values["width"] == pytest.approx((high - low) / 2 / 0.66)
+        assert f"is ±{check.values['width']:.0%}" in check_said(check)
+
+
 def test_several_batches_and_contexts_of_a_pair(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from click.testing import CliRunner
 

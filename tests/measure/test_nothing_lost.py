@@ -41,7 +41,7 @@ def counted(found: Report) -> dict[Any, tuple[int, int, float]]:
 # ── checkpoints ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("after", [2, 14, 30])
+@pytest.mark.parametrize("after", [2, pytest.param(14, marks=pytest.mark.slow), 30])
 def test_a_measurement_goes_on_from_where_it_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:

@@ -210,13 +210,12 @@ def test_whole_steps_against_a_simulation() -> None:
     """Steps that begin where they fit into the text, by coin tosses: τ and every survival."""
     rng = np.random.default_rng(3)
     text, gamma, begun = rng.uniform(0.2, 1.0, 30), 4, np.zeros(5)
-    for _ in range(20_000):
-        at = 0
-        while at + gamma < text.size:
-            heads = rng.random(gamma) < text[at : at + gamma]
-            accepted = int(np.argmin([*heads, False]))
-            begun[: accepted + 1] += 1
-            at += accepted + 1
+    at = np.zeros(20_000, dtype=int)  # where each of so many walks through the text stands
+    while (at := at[at + gamma < text.size]).size:
+        heads = rng.random((at.size, gamma)) < text[at[:, None] + np.arange(gamma)]
+        accepted = np.cumprod(heads, axis=1).sum(axis=1)
+        begun += (accepted[:, None] >= np.arange(gamma + 1)).sum(axis=0)
+        at = at + accepted + 1
     survival = ReplayAcceptance([text], ends=False).survival(gamma)
     assert survival == pytest.approx(begun / begun[0], abs=0.006)
 

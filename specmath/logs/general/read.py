@@ -216,12 +216,27 @@ class General:
         speed = {row.gamma: row.beside.get("speedup") for row in rows}
         told = {gamma: value for gamma, value in speed.items() if value is not None and gamma}
         best = max(told, key=lambda gamma: told[gamma] or 0.0) if len(told) > 1 else None
+        each = {name: value for row in rows for name, value in _at_gamma(row) if len(told) > 1}
         for one, (_, record) in zip(rows, self._rows, strict=True):
+            one.beside.update(each)
             if best is not None:
                 one.beside["best_gamma"] = float(best)
                 one.beside["best_speedup"] = told[best] or 0.0
             label = f"k={one.gamma}" if one.gamma is not None else record.label
             yield _made(one, record, f"table row {label[:40]}")
+
+
+def _at_gamma(row: Resolved) -> Iterator[tuple[str, float]]:
+    """What a row of a swept table says of its γ, for the readings of the other rows."""
+    speed, cost, tokens = (
+        row.beside.get("speedup"),
+        row.beside.get("step_cost"),
+        row.tokens_per_step,
+    )
+    if row.gamma and speed and cost and tokens:
+        yield f"tokens_per_step_at_{row.gamma}", tokens
+        yield f"step_cost_at_{row.gamma}", cost
+        yield f"speedup_at_{row.gamma}", speed
 
 
 def _with_plain(one: Resolved, speed: float | None, step: float | None) -> Resolved:

@@ -26,10 +26,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from specmath.checks import FloatArray
-from specmath.logs.columns import Rows, rate_columns
+from specmath.logs.columns import FEWEST, Rows
 from specmath.logs.counts import C_FROM_SHARE, Spread, Tally, both, make_reading
 from specmath.logs.engines.base import FALL, LARGEST_COUNT, Parser, drafter, rates_in
 from specmath.logs.engines.llamacpp.adaptive import MOST_SLOTS, NO_SLOT, SLOT, Adaptive
+from specmath.logs.engines.llamacpp.slots import Request, paired
 from specmath.logs.reading import Channel, Counts, Extras, Reading
 from specmath.logs.stream import LogLine, Notes
 from specmath.rates import RATE_LIST
@@ -82,21 +83,7 @@ HALF_RATE = 0.0005 + 1e-9
 WAITING = 4096
 MOST_TYPES = 64
 Totals = tuple[int, ...]
-Digits = str | bytes
-
-
-@dataclass(slots=True)
-class Request:
-    """What is told of one request, as far as it has come."""
-
-    at: LogLine
-    tokens: int | None = None
-    milliseconds: float = 0.0
-    accepted: int | None = None
-    drafted: int = 0
-    mean: float | None = None
-    rates: tuple[float, ...] | None = None
-    speed: float = 0.0
+Digits = str | float
 
 
 class LlamaLog(Parser):
@@ -141,21 +128,40 @@ class LlamaLog(Parser):
 
     def rows(self, found: Sequence[Rows]) -> bool:
         statistics, requests = found
-        if len(statistics) and not self._statistics.rows(statistics):
-            return False
-        source, slots = requests.source, dict[bytes, str]()
-        for line, match in zip(requests.lines.tolist(), requests.matches, strict=True):
-            slot, prompt, ms, tokens, speed, accepted, drafted, mean, rates = match.groups()
-            if prompt:
-                continue
-            key = slots.get(slot) or slots.setdefault(slot, slot.decode())
-            at = source.place(line)
-            if tokens:
-                self._timed(key, at, ms, tokens, speed)
+        self._statistics.all(statistics)
+        own = requests.take(np.flatnonzero(~requests.told(2)))  # not a prompt's
+        if len(own) and not self._paired(own):
+            self._one_by_one(own)
+        return True
+
+    def _one_by_one(self, own: Rows) -> None:
+        slots, rates = own.texts(1), own.texts(9)
+        numbers = own.columns(*range(3, 9)).tolist()
+        each = zip(own.lines.tolist(), slots, *numbers, rates, strict=True)
+        for line, slot, ms, tokens, speed, accepted, drafted, mean, printed in each:
+            key, at = slot.decode(), own.source.place(line)
+            if not math.isnan(tokens):
+                self._timed(key, at, ms, tokens, 0.0 if math.isnan(speed) else speed)
             else:
-                self._drafted(key, at, accepted, drafted, mean)
-            if rates:
-                self._open[key].rates = rates_in(rates.decode(), self.notes, at)
+                self._drafted(key, at, accepted, drafted, None if math.isnan(mean) else mean)
+            if printed:
+                self._open[key].rates = rates_in(printed.decode(), self.notes, at)
+
+    def _paired(self, own: Rows) -> bool:
+        """Take requests of which each line of time has at most one of drafts after it in its slot;
+        False, with nothing taken, where anything is otherwise or contradicts itself."""
+        if own.told(9).any():
+            return False
+        pairs = paired(own, self._open)
+        if pairs is None or len(self._open | dict.fromkeys(pairs.left)) > MOST_SLOTS:
+            return False
+        self._take()
+        if pairs.ended.size:
+            self._sums.setdefault("2026", _Logged("2026")).columns(pairs.ended)
+        for key, request in pairs.left.items():
+            self._open.pop(key, None)
+            self._open[key] = request
+        self._open |= pairs.drafted
         return True
 
     def _timed(
@@ -266,16 +272,18 @@ class Requests:
             self.passes = both(self.passes, max(tokens - accepted - 1, 0))
         return drafted, accepted
 
-    def _decoded_all(
-        self, tokens: FloatArray, seconds: FloatArray, speed: FloatArray, accepted: FloatArray
-    ) -> None:
-        """decoded() of requests that drafted, as columns."""
-        self.drafting += tokens.size
+    def _decoded_all(self, ended: FloatArray) -> FloatArray:
+        """decoded() of requests that tell their tokens, as columns; those that drafted."""
+        _, tokens, ms, speed, accepted, drafted, _ = ended
+        self.drafting += int((drafted > 0).sum())
+        self.plain += int((drafted == 0).sum())
         self.tokens += int(tokens.sum())
+        seconds = ms / 1000.0
         self.seconds += float(seconds.sum())
         without = abs(speed * seconds - tokens) > abs(speed * seconds - tokens + 1.0)
         self.speed_tokens += int((tokens - ((speed > 0) & without)).sum())
         self.passes = both(self.passes, int(np.maximum(tokens - accepted - 1.0, 0.0).sum()))
+        return ended[:, drafted > 0]
 
     def made(self, counts: Counts, extras: Extras, warnings: list[str]) -> Reading:
         """The reading of these counts, with the tokens and passes of all requests."""
@@ -323,22 +331,23 @@ class _Logged(Requests):
 
     def extend(self, requests: Sequence[Request]) -> None:
         """Requests that ended, in order; in columns where none tells rates by position."""
-        plain = [one for one in requests if not one.drafted]
         drafting = [one for one in requests if one.drafted]
-        odd = any(one.rates or one.tokens is None for one in drafting)
-        for request in requests if odd else plain:
-            self.add(request)
-        if odd or not drafting:
+        if any(one.rates or one.tokens is None for one in drafting):
+            for request in requests:
+                self.add(request)
             return
-        tokens, ms, speed, accepted, drafted, mean = np.array(
-            [
-                (one.tokens, one.milliseconds, one.speed, one.accepted or 0, one.drafted,
-                 math.nan if one.mean is None else one.mean)
-                for one in drafting
-            ],
-            dtype=float,
-        ).T  # fmt: skip
-        self._decoded_all(tokens, ms / 1000.0, speed, accepted)
+        for request in requests:
+            if not request.drafted:
+                self.add(request)
+        if drafting:
+            self.columns(np.array([one.column for one in drafting]).T)
+
+    def columns(self, ended: FloatArray) -> None:
+        """Requests that ended, in order, and told no rates [Request.column, request]."""
+        ended = self._decoded_all(ended)
+        lines, _, _, _, accepted, drafted, mean = ended
+        if not lines.size:
+            return
         told = (accepted > 0) & ~np.isnan(mean)
         with np.errstate(divide="ignore", invalid="ignore"):
             low = np.maximum(accepted / (mean - 1.0 + HALF_MEAN), 1.0)
@@ -350,13 +359,12 @@ class _Logged(Requests):
         steps = np.where(told, np.rint(0.5 * (first + last)), 0.0)
         if told.any():
             self._longest = max(self._longest, int(np.ceil(drafted[told] / steps[told]).max()))
-        for value in (1.0 + accepted[told] / steps[told]).tolist():
-            self.spread.add(value)
+        self.spread.extend((1.0 + accepted[told] / steps[told]).tolist())
         self._untold += int((~told & (accepted > 0)).sum())
         self._refused += int(drafted[~told & (accepted == 0)].sum())
         self._positions.add(0)
-        lines = [one.at.line for one in drafting]
-        self.tally.extend(lines, lambda _: None, steps, drafted=drafted, accepted=accepted)
+        places = lines.astype(np.int64)
+        self.tally.extend(places, lambda _: None, steps, drafted=drafted, accepted=accepted)
 
     def _all_steps(self, warnings: list[str]) -> float | None:
         """Steps of all requests, or None where one that accepted tokens does not tell its own."""
@@ -478,16 +486,28 @@ class _Statistics:
         if mean and now[0] and abs(float(mean.group(1)) - 1.0 - now[2] / now[0]) > 0.006:
             self.notes.add("#mean acc len is not 1 + accepted / drafts: the counts were used", at)
 
-    def rows(self, rows: Rows) -> bool:
-        """Lines that match _COMMON_TOTALS, if totals go on as they should."""
-        totals = np.column_stack([rows.column(group) for group in (2, 3, 4)])
-        rates, counts, falling = rate_columns([match[6] for match in rows.matches])
+    def all(self, rows: Rows) -> None:
+        """Lines that match _COMMON_TOTALS; halved until what is odd about them stands apart."""
+        if not len(rows) or self._rows(rows):
+            return
+        if len(rows) < FEWEST:
+            for index in range(len(rows)):
+                self.line(rows.text(index), rows.place(index))
+            return
+        for part in (slice(len(rows) // 2), slice(len(rows) // 2, None)):
+            self.all(rows.take(part))
+
+    def _rows(self, rows: Rows) -> bool:
+        """The same as columns; False, with nothing taken, if totals do not go on as they should."""
+        totals = rows.columns(2, 3, 4).T
+        rates, counts, falling = rows.rates(6)
+        times = rows.columns(7, 8, 9)
         steps, drafted, accepted = totals.T
-        away = abs(rows.column(5) - 1.0 - accepted / np.maximum(steps, 1.0))
+        away = abs(rows.columns(5)[0] - 1.0 - accepted / np.maximum(steps, 1.0))
         odd = ~falling | (accepted > drafted) | (steps > drafted) | ((away > 0.006) & (steps > 0))
         where: dict[str, list[int]] = {}
-        for index, match in enumerate(rows.matches):
-            where.setdefault(match[1].decode(), []).append(index)
+        for index, kind_name in enumerate(rows.texts(1)):
+            where.setdefault(kind_name.decode(), []).append(index)
         kinds = {name: self._types.get(name, _Type()) for name in where}
         if odd.any() or len(self._types | kinds) > MOST_TYPES:
             return False
@@ -505,7 +525,7 @@ class _Statistics:
             kind.tally.extend(lines, lambda _: None, steps, drafted=drafted, accepted=accepted)
             kind.last = tuple(int(total) for total in totals[last])
             kind.rates = tuple(rates[last, : counts[last]].tolist()) or None
-            kind.seconds = sum(float(rows.matches[last][group]) for group in (7, 8, 9)) / 1000.0
+            kind.seconds = sum(float(one[last]) for one in times) / 1000.0
         return True
 
     def readings(self, drafted: int, decode_seconds: float, gamma: int | None) -> Iterator[Reading]:

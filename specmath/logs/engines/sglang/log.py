@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-import numpy as np
-
-from specmath.checks import FloatArray
-from specmath.logs.columns import Rows, numbers_of
+from specmath.logs.columns import Rows
 from specmath.logs.counts import Tally, make_reading
 from specmath.logs.engines.base import HOST, Parser, timestamp
 from specmath.logs.lanes import Lanes, with_pooled
@@ -183,7 +180,7 @@ class _Server:
 
     def rows(self, rows: Rows) -> bool:
         """Lines as columns; False, with nothing taken, where something is odd about one."""
-        weight, length, rate = map(rows.column, (1, 3, 4))
+        weight, length, rate = rows.columns(1, 3, 4)
         pairs = set(zip(length.tolist(), rate.tolist(), strict=True))
         before = [last.candidates or frozenset() for last in self._segments[-1:]]
         both = frozenset.intersection(*before, *(self._options(*pair) for pair in pairs))
@@ -192,7 +189,7 @@ class _Server:
         segment = self._segment(both)
         segment.lines += len(rows)
         segment.tally.extend(rows.lines, rows.when, weight, tokens=length)
-        self.meter.extend(*_loads(rows.lines_of()))
+        self.meter.extend(*rows.searched(_LOAD))
         return True
 
     def _options(self, length: float, rate: float) -> frozenset[Candidate]:
@@ -294,14 +291,3 @@ def _load(line: bytes) -> list[float]:
     """What a line tells, in the order of Meter.NAMES."""
     found = (pattern and pattern.search(line) for pattern in _LOAD)
     return [float(one[1]) if one else math.nan for one in found]
-
-
-def _loads(lines: Sequence[bytes]) -> list[FloatArray]:
-    """_load() of many lines, a column each: in one search where every line tells it once."""
-    text, columns = b"\n".join(lines), []
-    for pattern in _LOAD:
-        found = pattern.findall(text) if pattern else []
-        if found and len(found) != len(lines):
-            return list(np.array([_load(line) for line in lines]).T)
-        columns.append(numbers_of(found) if found else np.full(len(lines), math.nan))
-    return columns

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, IntArray
-from specmath.logs.columns import BoolArray, Rows, rate_columns
+from specmath.logs.columns import BoolArray, Rows
 from specmath.logs.counts import Tally, make_reading
 from specmath.logs.engines.base import HOST, SYNTHETIC, Parser, rates_in, timestamp
 from specmath.logs.lanes import Lanes, with_pooled
@@ -228,15 +228,15 @@ class _Server:
             return False
         self._rate = rate
         if len(loads):
-            prompt, made, running, waiting, kv, hits = map(loads.column, range(1, 7))
+            prompt, made, running, waiting, kv, hits = loads.columns(*range(1, 7))
             self.meter.extend(running, waiting, kv / 100.0, hits / 100.0, made, prompt)
         self._seen(*(rows.place(i) for rows in (metrics, loads) if len(rows) for i in (0, -1)))
         return True
 
     def _pool(self, rows: Rows, generation: FloatArray) -> bool:
         """Add the intervals of lines that match _COMMON, unless something is odd about one."""
-        first, length, speed, accepted, drafted, last = map(rows.column, (1, 2, 3, 4, 5, 7))
-        rates, positions, falling = rate_columns([match[6] for match in rows.matches])
+        first, length, speed, accepted, drafted, last = rows.columns(1, 2, 3, 4, 5, 7)
+        rates, positions, falling = rows.rates(6)
         total = rates.sum(axis=1)
         form, fits = form_of(length, total, positions, ~np.isnan(speed))
         printed = np.where(np.isnan(first), last, first) / 100.0
@@ -398,7 +398,7 @@ def generation_before(
 
     `carried` is what was printed above these rows since the last interval.
     """
-    rates = np.append(throughputs.column(2), np.nan)
+    rates = np.append(throughputs.columns(2), np.nan)
     # The last of them above each interval; -1, the nan, where there is none.
     last = np.searchsorted(throughputs.lines, metrics.lines) - 1
     found = np.where(np.diff(last, prepend=-1) > 0, rates[last], np.nan)
