@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,8 @@ SERVED = build({"alpha": 0.8, "gamma": 4, "batch": 32, "context_tokens": 4096, *
 
 def unfold(visitor: Visitor, name: str) -> None:
     """Open a popover of the bar."""
-    box = visitor.page.get_by_test_id("stPopover").filter(has_text=name)
-    box.get_by_role("button").click()
+    buttons = visitor.page.get_by_test_id("stPopoverButton")
+    buttons.and_(visitor.page.get_by_role("button", name=re.compile(f"^{name}"))).click()
 
 
 def paste_config(visitor: Visitor, whose: str, text: str) -> None:
