@@ -34,6 +34,7 @@ MOST_DIGITS = 15
 _TENS = np.array([10.0**power for power in range(MOST_DIGITS + 1)])
 # A word that goes on into a pattern's match, which stands here as a NUL.
 _TOUCHES = re.compile(rb"[A-Za-z_]\0|\0[A-Za-z_]")
+_SPELLS = re.compile(rb'\\(?![nrt"])')
 _NUMBER = re.compile(rb"0(?:\.0)?")
 _BLANKS = 1
 MOST_BLANKS = 16
@@ -137,9 +138,11 @@ class Forms:
         self._known: dict[bytes, tuple[Lengths, Lengths, Form | None]] = {}
 
     def idle(self, text: bytes) -> bool:
-        """Whether no line of this form is looked at, however many blanks it has."""
-        most = text.replace(b"\1", b" " * MOST_BLANKS).decode("latin-1")
-        return "{" not in most and not self._wanted(most)
+        """Whether no line of this form is looked at, however many blanks it has; JSON whose escapes
+        may spell a letter is."""
+        most = text.replace(b"\1", b" " * MOST_BLANKS)
+        spelled = b"{" in most and _SPELLS.search(most)
+        return not spelled and not self._wanted(most.decode("latin-1"))
 
     def of(self, letters: Letters, text: bytes, lines: IntArray) -> Alike | None:
         """These lines by their form; None where they are to be looked at one by one."""
