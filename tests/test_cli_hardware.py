@@ -193,6 +193,9 @@ def test_launch_is_the_librarys(capsys: Capture) -> None:
     text = run(capsys, "launch", *PAIR, "--gamma", "3", "--for", "sglang")
     assert text.startswith(launch(endpoint, 3, engine="sglang").command)
     assert "SGLang 0.5.23" in text
+    # Without an acceptance the band that others measured chooses γ.
+    alone = [part for part in PAIR if part not in ("--alpha", "0.8")]
+    assert run(capsys, "launch", *alone).startswith("vllm serve Llama-3.1-8B")
 
 
 def test_own_steps_replace_the_coefficients(capsys: Capture, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from specmath.launch import engines, launch
 from specmath.load import load_study
 from specmath.models import Model
 from specmath.predict import predict
+from specmath.scenario.forms import HALVES
 from specmath.serving.memory import Memory
 from specmath.steptime import Placement
 from specmath.steptime.calibration import Fit, calibrate
@@ -177,6 +178,9 @@ def launch_command(
     γ is the recommended one where none is given. Nothing is run: the options are those of the
     version named.
     """
+    given = {name for name, value in options.items() if value not in (None, ())}
+    if scenario_file is None and HALVES["acceptance"].isdisjoint(given):
+        options["acceptance_form"] = "range"  # what others measured chooses γ, where none is given
     prediction = predict(read_scenario(scenario_file, options))
     gamma = prediction.scenario.gamma or prediction.decision.gamma or prediction.gamma
     found = launch(prediction.endpoint, max(gamma, 1), engine=engine)
