@@ -31,6 +31,7 @@ STYLE = """
   [data-testid=stMetricLabel] * { white-space: normal !important; }
   :is(.st-key-choices, .st-key-answer_card) [data-testid=stColumn] { min-width: calc(50% - 1rem); }
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
+  .st-key-bar [data-testid=stButtonGroup] [role=radiogroup] { flex-wrap: wrap; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
   .st-key-bar .st-key-load [data-testid=stColumn] { min-width: calc(50% - 1rem); }
 }
