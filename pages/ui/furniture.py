@@ -80,13 +80,12 @@ def say(text: str, icon: str) -> None:
 
 
 def answer(found: Verdict) -> None:
-    """The verdict: headline, reason, what flips it, its load, and the commands to measure with."""
+    """The verdict: headline, reason, what flips it, and the commands to measure with; its load
+    stands among the notes."""
     box = {"use": st.success, "skip": st.error, "measure": st.warning}.get(found.action, st.info)
     with answer_place():
         why = " ".join(filter(None, (found.reason, found.flips)))
         box(f"**{verbatim(found.headline)}** {verbatim(why)}", icon=ICONS[found.action])
-        if found.load:
-            st.caption(verbatim(found.load))
         if found.commands:
             with st.expander("How to measure", icon=":material/terminal:"):
                 for engine, command in found.commands:
