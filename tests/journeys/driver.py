@@ -227,15 +227,15 @@ class Visitor:
         box.locator("summary").click()
         return box
 
-    def press(self, button: Locator, done: Callable[[], Any]) -> Any:
-        """Press until `done` holds. Where it does not, the press fell on a page that was just drawn
-        anew, and was lost: a person presses again."""
+    def press(self, button: Locator, done: Callable[[], Any], again: float = AGAIN) -> Any:
+        """Press until `done` holds. Where it does not for `again` seconds, the press fell on a page
+        that was just drawn anew, and was lost: a person presses again."""
         limit = time.monotonic() + PATIENCE
         while True:
             self.settle()
             try:
-                button.click(timeout=AGAIN * 1e3)
-                return until(done, AGAIN)
+                button.click(timeout=again * 1e3)
+                return until(done, again)
             except (AssertionError, LookupError, TimeoutError):
                 if time.monotonic() > limit:
                     raise
