@@ -46,9 +46,10 @@ def _metric(column: Any, row: dict[str, Any]) -> None:
 
 
 def to_paste(found: Prediction) -> None:
-    """The command for the γ of the answer, and whether it keeps the target's text."""
-    if found.endpoint.pair is None:
+    """The command for the γ of the answer, and whether it keeps the target's text; none where the
+    answer is to leave it off."""
+    if found.endpoint.pair is None or found.decision.action == "skip":
         return
-    st.subheader("Switch it on", anchor=False)
+    st.subheader("Switch it on" if found.decision.on else "To try it", anchor=False)
     show_launch(found.decision.gamma or found.gamma or 1)
     remarks((exactness(found.scenario.engine),))

@@ -80,6 +80,7 @@ def adopt(new: Scenario, *, still_examples: Collection[str] = ()) -> None:
     st.session_state["raw"] = values | {n: kept[n] for n in unset & kept.keys()}
     st.session_state["scenario"] = new
     st.session_state["examples"] = set(still_examples)
+    st.session_state["withheld"] = False
     forget(*SPECS)
 
 
