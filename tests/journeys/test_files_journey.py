@@ -13,7 +13,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from driver import ROOT, arriving
+from driver import ROOT, arriving, until
 from playwright.sync_api import BrowserContext
 
 from specmath.predict import predict
@@ -44,6 +44,7 @@ class Shown:
 def shown(context: BrowserContext, address: str) -> Shown:
     with arriving(context, address) as visitor:
         visitor.open("what_if", **to_link(SCENARIO))
+        until(lambda: _has_charts(visitor))
         speedup, arithmetic = visitor.figures()
         lines, numbers = arithmetic | speedup, visitor.table("Speculative")
         messages = visitor.messages()
@@ -54,6 +55,10 @@ def shown(context: BrowserContext, address: str) -> Shown:
         }
         files = {kind: visitor.download(button)[1] for kind, button in buttons.items()}
         return Shown(lines, numbers, messages, files)
+
+
+def _has_charts(visitor: Visitor) -> None:
+    assert len(visitor.figures()) == 2
 
 
 @pytest.fixture

@@ -43,7 +43,9 @@ def check_numbers(visitor: Visitor) -> None:
             texts = cell.split(" to ")
             both = texts if len(texts) == 2 else texts * 2  # ends that print alike are one
             assert all(map(shows, both, values)), (name, shown)
-    speedup, arithmetic = visitor.figures()
+    figures = visitor.figures()
+    assert len(figures) == 2, "a chart is being drawn anew"
+    speedup, arithmetic = figures
     assert speedup["Speedup"]["x"] == list(range(len(p.curve.gamma)))
     assert speedup["Speedup"]["y"] == p.curve.walltime_improvement.tolist()
     assert arithmetic["Arithmetic per token"]["y"] == p.curve.operations_increase.tolist()
