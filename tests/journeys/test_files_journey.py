@@ -13,7 +13,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from driver import ROOT, arriving, until
+from driver import ROOT, Visitor, arriving, until
 from playwright.sync_api import BrowserContext
 
 from specmath.predict import predict
