@@ -32,7 +32,7 @@ with frame():
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
     sidebar()
-    scenario_bar(faults, collapsed=page.evidence)
+    scenario_bar(faults, collapsed=page.evidence, bill=page.stem == "cost")
     write_link()
     if not page.evidence and (faults or withheld()):
         st.stop()  # nothing valid, no answer: above stands what to mend

@@ -1,4 +1,4 @@
-"""Where does load kill it? Speedup over batch and context, operators, memory, the schedule."""
+"""Where does load kill it? Speedup and throughput over load, one γ or a schedule, memory."""
 
 from pages.ui.frame import require_frame
 
@@ -6,39 +6,58 @@ require_frame()
 
 from pages.ui import furniture  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
-from pages.ui.load import show_memory, show_schedule  # noqa: E402
+from pages.ui.load import show_choice, show_memory  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.load import (  # noqa: E402
     gamma_heat,
     operators_over_batch,
-    speedup_over_batch,
+    speedup_heat,
+    speedup_over_load,
+    throughput_latency,
 )
+from specmath.frontier import frontier  # noqa: E402
 from specmath.load import load_study  # noqa: E402
-from specmath.tables import batch_table  # noqa: E402
+from specmath.tables import batch_table, load_table  # noqa: E402
 from specmath.words.load import (  # noqa: E402
+    BOTH_AXES,
     context_sentence,
     held_sentence,
     load_sentence,
+    loads_sentence,
     roof_sentence,
 )
 
 needs_hardware()
 found, study = prediction(), load_study(prediction().endpoint)
-furniture.say(load_sentence(study), "speed")
-furniture.assumed(found)
-
+over = frontier(found.endpoint)
+furniture.say(load_sentence(over, study), "speed")
 furniture.chart(
-    speedup_over_batch(study),
-    f"Speedup over the batch that is held, at γ={study.gamma}, by context",
-    f"{held_sentence(found)} {context_sentence(study)} Shaded: the range at your context. Hollow "
-    "points: more sequences than the memory holds.",
+    speedup_over_load(over),
+    f"Speedup over load, at γ={over.gamma}",
+    f"{loads_sentence(over)} Hollow points: more sequences than the memory holds at once.",
 )
+furniture.chart(
+    throughput_latency(over),
+    "Throughput against latency, with and without speculation",
+    "Each point is a load, named at the first, the last and yours. Up is cheaper, to the right is "
+    "faster for each user: a curve that lies outside the other gives more of both.",
+    height=440,
+)
+furniture.table(load_table(found))
+furniture.assumed(found)
 furniture.notes(found)
+show_choice(study)
+furniture.chart(
+    speedup_heat(study),
+    f"Speedup over the batch that is held, and context, at γ={study.gamma}",
+    f"{held_sentence(found)} {context_sentence(study)} Point at a cell for its range. In brackets: "
+    "more sequences than the memory holds.",
+    height=300,
+)
 furniture.chart(
     gamma_heat(study),
     "The recommended γ over the batch that is held, and context",
-    "The smallest γ within 2% of the fastest; 0: plain decoding is faster. In brackets: more "
-    "sequences than the memory holds.",
+    f"The smallest γ within 2% of the fastest; 0: plain decoding is faster. {BOTH_AXES}",
     height=300,
 )
 furniture.chart(
@@ -50,5 +69,4 @@ furniture.chart(
 )
 furniture.table(batch_table(found))
 show_memory(study)
-show_schedule(study)
-furniture.next_question("cost", "Cost")
+furniture.next_question("cost", "What will it cost?")

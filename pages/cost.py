@@ -1,4 +1,4 @@
-"""Cost: each regime's latency beside its cost, the bill in whole replicas."""
+"""What will it cost? The bill first, then cost over load, over γ, and each regime's."""
 
 from pages.ui.frame import require_frame
 
@@ -7,21 +7,29 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.bill import show_bill, show_cost_over_batch, show_millisecond  # noqa: E402
+from pages.ui.bill import show_bill, show_cost_over_load, show_millisecond  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
+from specmath.bill import bill  # noqa: E402
 from specmath.charts.calculator import cost_over_gamma  # noqa: E402
 from specmath.tables import regime_costs, regime_table  # noqa: E402
 from specmath.words.answers import cost_sentence  # noqa: E402
-from specmath.words.verdict import verdict  # noqa: E402
+from specmath.words.bill import bill_sentence  # noqa: E402
 
 found = prediction()
-furniture.answer(verdict(found))
-st.markdown(furniture.verbatim(cost_sentence(found)))
+billed = bill(found)
+furniture.say(bill_sentence(found, billed), "payments")
+show_bill(found, billed)
 furniture.assumed(found)
+furniture.notes(found)
+show_cost_over_load(found)
+show_millisecond(found)
 
+st.subheader("Where the server stands between the two theorems", anchor=False)
+st.markdown(furniture.verbatim(cost_sentence(found)))
 regimes = regime_table(found)
 with st.container(key="narrow_regimes"):
     furniture.plain_table(regimes)
+furniture.downloads(regimes)
 furniture.chart(
     cost_over_gamma(regime_costs(found), found.gamma),
     "Cost per token against plain decoding, by γ",
@@ -29,9 +37,4 @@ furniture.chart(
     "price and the same batch in every regime, so cost follows time: a compute-bound server is "
     "slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11.",
 )
-furniture.downloads(regimes)
-furniture.notes(found)
-show_cost_over_batch(found)
-show_millisecond(found)
-show_bill(found)
 furniture.next_question("what_if", "Should I turn it on?")

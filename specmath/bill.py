@@ -2,72 +2,191 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specmath.estimate import Estimate
+from specmath.frontier import NOT_MEASURED, measured_over_computed
 from specmath.money import (
     price_of_a_millisecond,
     replicas_needed,
+    usd_per_million_served,
+    usd_per_million_tokens,
     usd_per_month,
+    wh_per_million_tokens,
 )
-from specmath.predict import Prediction
-from specmath.scenario.endpoint import Endpoint
+from specmath.predict import Prediction, predict
+from specmath.scenario import SPECS, Scenario
+from specmath.serving.memory import Memory
 
 __all__ = ["Bill", "Fleet", "bill", "millisecond_price"]
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Replicas that carry the demand: throughput of one (tokens/s), how many, USD a month."""
+    """One arm: what a replica gives and costs, and the replicas that carry what is to be served.
 
+    Attributes
+    ----------
+    gpus
+        Of one replica.
+    tokens_per_second
+        Output of one replica kept busy: at the scenario's batch or concurrency, in an open loop at
+        the largest rate that it carries.
+    usd_per_million, usd_per_million_total
+        USD per million output tokens, and per million of prompt and output together, of a replica
+        kept so busy; None while the price, or the prompt's length, is not known.
+    tokens_per_usd
+        Output tokens for a dollar.
+    wh_per_million
+        Watt-hours per million output tokens, of the GPUs at the power that they may draw at most;
+        None where that is not known.
+    replicas
+        Whole ones, with headroom; None while nothing is to be served.
+    usd_per_month
+        Of all of them, 730 h.
+    billed_per_million, billed_per_million_total
+        USD of the bill per million tokens served: more than those of a busy replica, because
+        replicas are whole and have headroom.
+    use
+        Share of what the replicas could give that is served.
+    """
+
+    gpus: int
     tokens_per_second: Estimate
-    replicas: Estimate
-    usd_per_month: Estimate
+    usd_per_million: Estimate | None = None
+    usd_per_million_total: Estimate | None = None
+    tokens_per_usd: Estimate | None = None
+    wh_per_million: Estimate | None = None
+    replicas: Estimate | None = None
+    usd_per_month: Estimate | None = None
+    billed_per_million: Estimate | None = None
+    billed_per_million_total: Estimate | None = None
+    use: Estimate | None = None
+
+    @property
+    def all_gpus(self) -> Estimate | None:
+        """GPUs of all replicas."""
+        return self.replicas and self.replicas.map(lambda count: count * self.gpus)
 
 
 @dataclass(frozen=True)
 class Bill:
-    """The fleet with plain decoding and with speculation, at the same batch.
+    """The fleet with plain decoding and with speculation.
 
     Both are estimates of one endpoint: the error of the plain step cancels in what they are
-    combined to point by point.
+    combined to point by point. `demand`: output tokens a second to serve; None while not known.
     """
 
     plain: Fleet
     speculative: Fleet
+    demand: Estimate | None
+    headroom: float
 
 
 def bill(prediction: Prediction) -> Bill | None:
-    """Both fleets, or None while the demand, the price or the target's time is unknown.
-
-    Every replica is taken as fully busy: no headroom for bursts.
+    """Both fleets, or None while the target's time is unknown; of them what the price, the demand
+    and the GPU's power allow.
 
     Examples
     --------
     >>> from specmath import Scenario, predict
     >>> priced = Scenario(alpha=0.8, c=0.1, gamma=4, target_ms=40, batch=8,
-    ...                   demand_tokens_per_second=2000)
+    ...                   demand_tokens_per_second=2000, headroom=0)
     >>> found = bill(predict(priced))
     >>> found.plain.replicas.value, found.speculative.replicas.value
     (10.0, 5.0)
     """
-    s, plain, tpot = prediction.scenario, prediction.tpot_plain, prediction.tpot
-    if None in (s.demand_tokens_per_second, s.usd_per_hour) or plain is None or tpot is None:
+    s, p = prediction.scenario, prediction
+    if p.tpot_plain is None or p.tpot is None:
         return None
-    with_draft = s.tensor_parallel + (s.draft_gpus if prediction.gamma else 0)
-    endpoint, gamma = prediction.endpoint, prediction.gamma
-    return Bill(
-        _fleet(endpoint, plain, 0, s.tensor_parallel), _fleet(endpoint, tpot, gamma, with_draft)
+    before = _busy(p, p.tpot_plain, 0)
+    after = _busy(p, p.tpot, p.gamma)
+    demand = _demand(s, before)
+    plain, ours = (
+        _fleet(p, each, demand, gpus)
+        for each, gpus in ((before, s.tensor_parallel), (after, p.gpus))
     )
+    return Bill(plain, ours, demand, s.headroom)
 
 
-def _fleet(endpoint: Endpoint, tpot: Estimate, gamma: int, gpus: int) -> Fleet:
-    s = endpoint.scenario
-    throughput = tpot.map(lambda seconds: endpoint.throughput(seconds, gamma))
-    replicas = throughput.map(lambda each: replicas_needed(s.demand_tokens_per_second or 0.0, each))
-    price = s.usd_per_hour or 0.0
-    month = replicas.map(lambda count: usd_per_month(count, gpus=gpus, usd_per_hour=price))
-    return Fleet(throughput, replicas, month)
+def _demand(s: Scenario, plain: Estimate) -> Estimate | None:
+    """Output tokens a second of the whole service, however it was said; `plain`: of one replica
+    without speculation."""
+    if s.demand_requests_per_second is not None:
+        return Estimate(s.demand_requests_per_second * s.output_tokens)
+    if s.replicas is not None:
+        carried = s.replicas * (1.0 - s.headroom)
+        return plain.map(lambda each: each * carried)
+    return None if s.demand_tokens_per_second is None else Estimate(s.demand_tokens_per_second)
+
+
+def _busy(p: Prediction, tpot: Estimate, gamma: int) -> Estimate:
+    """Output tokens a second of one replica at its load; of an open loop λ_max N, with the interval
+    of the time per token at the batch that memory holds, where it is reached."""
+    endpoint, s = p.endpoint, p.scenario
+    load, pair = endpoint.load, endpoint.pair
+    if load is None or pair is None or load.requests.request_rate is None:
+        return tpot.map(lambda seconds: endpoint.throughput(seconds, gamma))
+    most = float(load.most_requests[gamma]) * s.output_tokens
+    memory = Memory.of(pair) if gamma else Memory(pair.place)
+    batch = min(
+        max(1, memory.largest_batch(pair.context_tokens, gamma)), int(SPECS["batch"].high or 1)
+    )
+    held = {"request_rate": None, "batch": batch, "gamma": p.gamma}
+    full = predict(s.model_copy(update=NOT_MEASURED | held))
+    seconds = full.tpot if gamma else full.tpot_plain
+    most /= measured_over_computed(p)[1 if gamma else 0]
+    if seconds is None:
+        return Estimate(most)
+    return seconds.map(lambda each: most * seconds.value / each)
+
+
+def _fleet(p: Prediction, each: Estimate, demand: Estimate | None, gpus: int) -> Fleet:
+    price = p.scenario.usd_per_hour
+    usd = None
+    if price is not None:
+        usd = each.map(
+            lambda rate: usd_per_million_tokens(1.0 / rate, batch=1, gpus=gpus, usd_per_hour=price)
+        )
+    one = Fleet(
+        gpus, each, usd, _of_all(p.scenario, usd),
+        tokens_per_usd=usd.map(lambda dollars: 1e6 / dollars) if usd and usd.value else None,
+        wh_per_million=_energy(p, each, gpus),
+    )  # fmt: skip
+    return one if demand is None else _whole(p.scenario, one, demand)
+
+
+def _whole(s: Scenario, one: Fleet, demand: Estimate) -> Fleet:
+    """The replicas that carry a demand."""
+    each, price, month, billed = one.tokens_per_second, s.usd_per_hour, None, None
+    free = 1.0 - s.headroom
+    replicas = demand.with_(each, lambda asked, rate: replicas_needed(asked, free * rate))
+    if price is not None:
+        month = replicas.map(lambda n: usd_per_month(n, gpus=one.gpus, usd_per_hour=price))
+        if demand.value:
+            billed = month.with_(demand, usd_per_million_served)
+    able = replicas.with_(each, lambda count, rate: count * rate)
+    return replace(
+        one, replicas=replicas, usd_per_month=month, billed_per_million=billed,
+        billed_per_million_total=_of_all(s, billed), use=demand.with_(able, lambda a, b: a / b),
+    )  # fmt: skip
+
+
+def _of_all(s: Scenario, usd: Estimate | None) -> Estimate | None:
+    """USD per million of prompt and output together, from that of the output alone."""
+    if usd is None or s.prompt_tokens is None:
+        return None
+    share = s.output_tokens / (s.output_tokens + s.prompt_tokens)
+    return usd.map(lambda dollars: dollars * share)
+
+
+def _energy(p: Prediction, each: Estimate, gpus: int) -> Estimate | None:
+    """At the power that the GPUs may draw at most (TDP)."""
+    pair = p.endpoint.pair
+    if pair is None or pair.place.device.tdp is None:
+        return None
+    watts = pair.place.device.tdp * gpus
+    return each.map(lambda rate: wh_per_million_tokens(rate, watts))
 
 
 def millisecond_price(prediction: Prediction) -> float | None:

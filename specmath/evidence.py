@@ -1,4 +1,5 @@
-"""How far computed numbers were off where they were measured: data/errors.toml, n and source."""
+"""How far computed numbers were off where they were measured (data/errors.toml), and what γ by
+batch size costs by itself (data/switching.toml), with n and source."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["Errors", "besides", "errors_of"]
+import numpy as np
+from numpy.typing import ArrayLike
+
+from specmath.checks import FloatArray
+
+__all__ = ["Errors", "Switching", "besides", "errors_of", "switching"]
 
 ANY = "any"
 
@@ -43,10 +49,14 @@ FIRST_TOKEN = (1.6, 4.5, 17.0)
 published rows of plain servers. The law has no bursts, and benchmarks begin with one."""
 
 
+def _read(name: str) -> dict[str, Any]:
+    text = resources.files("specmath").joinpath(f"data/{name}").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 @cache
 def _tables() -> dict[str, Any]:
-    text = resources.files("specmath").joinpath("data/errors.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return _read("errors.toml")
 
 
 def _entry(table: str, **wanted: Any) -> dict[str, Any]:
@@ -92,3 +102,41 @@ def errors_of(*, engine: str, drafter: str, calibrated: bool, mixture: bool) -> 
         (prompts["low"], prompts["high"]),
         excess["n"],
     )
+
+
+@dataclass(frozen=True)
+class Switching:
+    """What γ by batch size costs by itself, as a share of a token's time.
+
+    Attributes
+    ----------
+    batches, shares
+        Where it was measured, and what it was there.
+    source, measured, assumed
+        Who measured it, what of a schedule it was of, and what is taken to be like it.
+    """
+
+    batches: tuple[int, ...]
+    shares: tuple[float, ...]
+    source: str
+    measured: str
+    assumed: str
+
+    def share(self, batches: ArrayLike) -> FloatArray:
+        """At other batches: linear in the logarithm of the batch between those that were measured,
+        level beyond them; shape of `batches`.
+
+        Examples
+        --------
+        >>> [round(float(x), 3) for x in switching().share([1, 2, 189, 512])]
+        [0.066, 0.066, 0.216, 0.216]
+        """
+        return np.asarray(np.interp(np.log(batches), np.log(self.batches), self.shares))
+
+
+@cache
+def switching() -> Switching:
+    """The one measurement there is."""
+    found = _read("switching.toml")
+    batches, shares = zip(*((t["batch"], t["share"]) for t in found["tier"]), strict=True)
+    return Switching(batches, shares, found["source"], found["measured"], found["assumed"])

@@ -105,7 +105,7 @@ class Gpu:
 def _record(name: str, entry: dict[str, Any]) -> Gpu:
     """A record of one entry of gpus.toml, whose `sources` may name a field of its own."""
     sheet = entry.pop("datasheet")
-    fields = ("bandwidth", "peaks", "memory", "interconnect", "usd_per_hour")
+    fields = ("bandwidth", "peaks", "memory", "interconnect", "usd_per_hour", "tdp")
     sources = dict.fromkeys(fields, sheet) | entry.pop("sources")
     for each in ("bandwidth", "memory", "interconnect"):
         entry[each] = float(entry[each])

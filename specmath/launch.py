@@ -17,8 +17,8 @@ from string import Template
 from typing import Any
 
 from specmath.checks import InputError, whole
-from specmath.load import Schedule
 from specmath.scenario.endpoint import Endpoint
+from specmath.schedule import Schedule
 
 __all__ = ["Engine", "Launch", "engine_of", "engines", "launch"]
 

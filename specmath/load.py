@@ -1,10 +1,5 @@
-"""Over batch and context: where speculation stops paying, by which operator, within memory; and the
-γ of each batch size, as a schedule an engine takes.
-
-vLLM's `num_speculative_tokens_per_batch_size` (pull request 32374) sets γ by the current batch
-size in inclusive ranges; a batch size in no range inherits the γ of the range before it, so the
-ranges made here leave no gap.
-"""
+"""Over batch and context: where speculation stops paying, by which operator, within memory; and one
+γ for every load, or a schedule of a few (`specmath.schedule`)."""
 
 from __future__ import annotations
 
@@ -14,102 +9,26 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from specmath.acceptance import Acceptance
 from specmath.checks import FloatArray, InputError, IntArray, whole
-from specmath.estimate import draws, ends
-from specmath.money import usd_per_million_tokens
-from specmath.scenario import Scenario
+from specmath.estimate import Basis, draws, ends
 from specmath.scenario.endpoint import Endpoint
 from specmath.scenario.server import ANCHORS, drafted, error_of, reading_of, requests_of
+from specmath.schedule import Choice, Loads, Schedule, choose, loads_up_to
 from specmath.serving.loop import Loop, Requests, waiting_seconds
 from specmath.serving.memory import DraftTax, Memory, draft_tax
 from specmath.serving.pair import ServedPair
-from specmath.speculation import ROUNDING, decide, decide_tree, speedup, to_run
+from specmath.speculation import decide, decide_tree, speedup, to_run
 from specmath.stepcost import Observed, moved
 
-__all__ = [
-    "GammaRange",
-    "LoadStudy",
-    "Schedule",
-    "load_study",
-    "merge_ranges",
-    "recommended_schedule",
-]
+__all__ = ["LoadStudy", "best_choice", "load_study"]
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 CONTEXTS = (1024, 8192, 32768)
 MOST_GAMMA = 16
-LONGEST_SCHEDULE = 256
-"""vLLM's default `max_num_seqs`; shorter where memory holds fewer sequences."""
-
-
-# ── schedules ────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class GammaRange:
-    """γ for batch sizes from `low` to `high`, both included."""
-
-    low: int
-    high: int
-    gamma: int
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Contiguous ranges from batch size 1 up."""
-
-    ranges: tuple[GammaRange, ...]
-
-    def __post_init__(self) -> None:
-        expected = 1
-        for part in self.ranges:
-            if part.low != expected or part.high < part.low:
-                raise InputError(
-                    f"ranges must follow each other without a gap from batch 1, got "
-                    f"{part.low}-{part.high} where {expected} should start"
-                )
-            whole("gamma", part.gamma, 0)
-            expected = part.high + 1
-        if not self.ranges:
-            raise InputError("ranges must hold at least one range, got none")
-
-    @property
-    def max_gamma(self) -> int:
-        """What `num_speculative_tokens` must be: the largest γ of the schedule."""
-        return max(part.gamma for part in self.ranges)
-
-    @property
-    def pays(self) -> bool:
-        """Whether any batch size speculates."""
-        return self.max_gamma > 0
-
-    def as_list(self) -> list[list[int]]:
-        """[[1, 16, 3], ...]: first batch, last batch, γ."""
-        return [[part.low, part.high, part.gamma] for part in self.ranges]
-
-
-def merge_ranges(batches: ArrayLike, gammas: ArrayLike) -> Schedule:
-    """One γ a batch size → the fewest contiguous ranges.
-
-    `batches` increasing, first ≥ 1; a γ holds from its batch size up to the next one given, and
-    the first from 1 on. `gammas` of the same length, ≥ 0.
-
-    Examples
-    --------
-    >>> merge_ranges([1, 8, 16], [3, 2, 2]).as_list()
-    [[1, 7, 3], [8, 16, 2]]
-    """
-    sizes = np.atleast_1d(whole("batches", batches, 1))
-    drafted = np.atleast_1d(whole("gammas", gammas, 0))
-    if sizes.shape != drafted.shape or np.any(np.diff(sizes) <= 0):
-        raise InputError("batches must increase and have one gamma each")
-    changed = np.diff(drafted, prepend=-1) != 0
-    lows = [1, *sizes[changed][1:].tolist()]
-    highs = [*(low - 1 for low in lows[1:]), int(sizes[-1])]
-    return Schedule(tuple(map(GammaRange, lows, highs, drafted[changed].tolist())))
+LARGEST_LOAD = 256
+"""That one γ is chosen for: vLLM's default `max_num_seqs`; less where memory holds fewer."""
 
 
 # ── speedups and the γ of each batch ─────────────────────────────────────────────────────────
@@ -220,8 +139,20 @@ class _Served:
         return step / step[..., :1] + position * self.pair.share * gammas
 
 
-def _grid(served: _Served, batches: IntArray, contexts: IntArray, top: int, cap: int) -> Grid:
-    """As `Endpoint` judges one batch that is held, for many at once: same draws, same rule."""
+@dataclass(frozen=True)
+class _Over:
+    """Speedup over (batch, context, γ) in the middle, and (corners, draws) before at the joint
+    points; the step cost behind the middle, seconds of a plain step, and what waits, as `Grid`."""
+
+    centre: FloatArray
+    points: FloatArray
+    cost: FloatArray
+    plain_step: FloatArray
+    waiting: FloatArray
+
+
+def _over(served: _Served, batches: IntArray, contexts: IntArray, top: int) -> _Over:
+    """As `Endpoint` draws one batch that is held, for many at once: same draws, same order."""
     pair, gammas = served.pair, np.arange(top + 1)
     parts = pair.parts_grid(batches, contexts, gammas)
     seconds = np.stack([waiting_seconds(pair, r, batches, contexts) for r in served.requests])
@@ -239,23 +170,30 @@ def _grid(served: _Served, batches: IntArray, contexts: IntArray, top: int, cap:
             wait = over[2] * waits
             with_draft = np.where(gammas, wait[..., 1:], wait[..., :1])
             each.append(speedup(tokens, cost, with_draft, wait[..., :1]))
-    low, high = ends(np.concatenate(each))
     plain = parts[0][..., :1] + served.host[0][0]
     middle, central = seconds[0] / plain, pair.accepts(served.acceptance).tokens_per_step(gammas)
     waiting = np.where(gammas, middle[..., 1:], middle[..., :1])
     cost = served.costs(parts, sum(pair.positions) / 2, served.host[0])
     cost = cost if run is None else run.moves(cost)
     centre = speedup(central, cost, waiting, middle[..., :1])
-    low, high = np.minimum(low, centre), np.maximum(high, centre)
-    best = np.zeros(centre.shape[:2], dtype=np.int64)
+    step = served.faster * plain[..., 0]
+    return _Over(centre, np.concatenate(each), cost, step, middle)
+
+
+def _grid(served: _Served, batches: IntArray, contexts: IntArray, top: int, cap: int) -> Grid:
+    """With the γ that the verdict's rule recommends at each batch and context."""
+    pair, over = served.pair, _over(served, batches, contexts, top)
+    low, high = ends(over.points)
+    low, high = np.minimum(low, over.centre), np.maximum(high, over.centre)
+    best = np.zeros(over.centre.shape[:2], dtype=np.int64)
     for at in np.ndindex(best.shape):
-        curves = centre[at], low[at], high[at]
+        curves = over.centre[at], low[at], high[at]
         found = decide_tree(*curves, pair.tree.nodes) if pair.tree else decide(*curves, None, cap)
-        best[at] = to_run(found, centre[at])
-    return Grid(centre, low, high, cost, best, served.faster * plain[..., 0], middle)
+        best[at] = to_run(found, over.centre[at])
+    return Grid(over.centre, low, high, over.cost, best, over.plain_step, over.waiting)
 
 
-def recommended_schedule(
+def best_choice(
     pair: ServedPair,
     acceptance: Acceptance,
     *,
@@ -263,9 +201,9 @@ def recommended_schedule(
     corners: Sequence[Acceptance] = (),
     max_batch: int = 256,
     max_gamma: int = 8,
-) -> Schedule:
-    """The γ recommended for each batch 1 … max_batch (`specmath.speculation.decide`); 0 where none
-    pays in the middle of its interval.
+) -> Choice:
+    """One γ for the loads up to `max_batch`, and the best schedule beside it
+    (`specmath.schedule.choose`).
 
     Parameters
     ----------
@@ -281,30 +219,27 @@ def recommended_schedule(
     max_batch, max_gamma
         Whole, ≥ 1.
 
-    Returns
-    -------
-    Schedule
-        Contiguous ranges from batch size 1 up.
-
     Examples
     --------
     >>> from specmath import IidAcceptance, drafters, models, steptime
     >>> place = steptime.Placement(models.find("Llama-3.1-8B"), "h100")
     >>> pair = ServedPair(place, drafters.named("Llama-3.2-1B"), batch=1, context_tokens=1024)
-    >>> recommended_schedule(pair, IidAcceptance(0.8), max_batch=64).as_list()
-    [[1, 64, 3]]
+    >>> found = best_choice(pair, IidAcceptance(0.8), max_batch=64)
+    >>> found.gamma, found.schedule.as_list(), found.advised
+    (4, [[1, 64, 4]], False)
     """
     asked = tuple(requests) or (Requests(0, 1, batch=1),)
     served = _Served(pair, asked, acceptance, tuple(corners) or (acceptance,))
     most = int(whole("max_batch", max_batch, 1))
-    return _schedule(served, most, int(whole("max_gamma", max_gamma, 1)))
+    return _choice(served, most, int(whole("max_gamma", max_gamma, 1)), Basis())
 
 
-def _schedule(served: _Served, max_batch: int, max_gamma: int) -> Schedule:
-    batches, context = np.arange(1, max_batch + 1), np.array([served.pair.context_tokens])
-    top = max(max_gamma, served.pair.tree.nodes if served.pair.tree else 0)
-    found = _grid(served, batches, context, top, max_gamma)
-    return merge_ranges(batches, found.recommended_gamma[:, 0])
+def _choice(served: _Served, max_batch: int, cap: int, basis: Basis) -> Choice:
+    pair, batches = served.pair, loads_up_to(max_batch)
+    gammas = np.arange(cap + 1) if pair.tree is None else np.array([0, pair.tree.nodes])
+    over = _over(served, batches, np.array([pair.context_tokens]), int(gammas[-1]))
+    loads = Loads(batches, gammas, over.centre[:, 0, gammas], over.points[..., 0, gammas])
+    return choose(loads, basis)
 
 
 # ── the study ────────────────────────────────────────────────────────────────────────────────
@@ -322,8 +257,8 @@ class LoadStudy(Grid):
     loop: that of the scenario, while every batch of the study is held.
     operators: seconds of a plain and of a speculative step by operator, each (B,). fits: whether
     memory holds that many sequences of that context with the draft, (B, L). tax: what the draft
-    takes of the memory; None, and `does_not_fit` in words, where not one sequence fits. The
-    schedule ends at 256 or the largest batch that fits.
+    takes of the memory; None, and `does_not_fit` in words, where not one sequence fits. choice: one
+    γ for the loads to 256 or the largest batch that fits, and the schedule beside it.
     """
 
     served: ServedPair
@@ -336,7 +271,12 @@ class LoadStudy(Grid):
     fits: np.ndarray
     tax: DraftTax | None
     does_not_fit: str
-    schedule: Schedule
+    choice: Choice
+
+    @property
+    def schedule(self) -> Schedule:
+        """The best γ by batch in a few ranges, advised or not."""
+        return self.choice.schedule
 
     @property
     def own(self) -> int:
@@ -369,22 +309,6 @@ class LoadStudy(Grid):
         """How many of the batches, the first ones, memory holds at the own context."""
         return int(self.fits[:, self.own].sum())
 
-    def pays(self) -> list[tuple[int, int]]:
-        """Runs of batches that the γ speeds up at the own context and that memory holds, first and
-        last of each."""
-        gains = self.at_gamma[: self.held, self.own] > 1.0 + ROUNDING
-        edges = np.flatnonzero(np.diff(gains, prepend=False, append=False))
-        runs = zip(self.batches[edges[::2]], self.batches[edges[1::2] - 1], strict=True)
-        return [(int(first), int(last)) for first, last in runs]
-
-    def usd_per_million(self, scenario: Scenario, gammas: IntArray) -> FloatArray:
-        """USD per million output tokens over batch with those γ (one a batch), own context."""
-        rows = np.arange(len(self.batches))
-        tpot = self.tpot_plain[:, self.own] / self.speedup[rows, self.own, gammas]
-        gpus = scenario.tensor_parallel + scenario.draft_gpus * (gammas > 0)
-        price = scenario.usd_per_hour or 0.0
-        return usd_per_million_tokens(tpot, batch=self.batches, gpus=gpus, usd_per_hour=price)
-
 
 def load_study(endpoint: Endpoint) -> LoadStudy:
     """The study of an endpoint in the hardware form; InputError where its costs were given."""
@@ -396,11 +320,11 @@ def load_study(endpoint: Endpoint) -> LoadStudy:
         )
     top = int(min(max(endpoint.gamma, min(s.max_gamma, MOST_GAMMA)), pair.reach))
     gamma, cap = min(endpoint.gamma, top), min(endpoint.cap, top)
-    return _study(_Served.of(endpoint, pair), gamma, top, cap)
+    return _study(_Served.of(endpoint, pair), gamma, top, cap, endpoint.basis)
 
 
 @lru_cache(maxsize=32)
-def _study(served: _Served, gamma: int, top: int, cap: int) -> LoadStudy:
+def _study(served: _Served, gamma: int, top: int, cap: int, basis: Basis) -> LoadStudy:
     pair = served.pair
     contexts = np.array(sorted({*CONTEXTS, pair.context_tokens}))
     limits = [Memory.of(pair).largest_batch(int(n), gamma) for n in contexts]
@@ -411,7 +335,7 @@ def _study(served: _Served, gamma: int, top: int, cap: int) -> LoadStudy:
     tax, fault = _tax(pair, served.acceptance, gamma)
     each = [replace(pair, batch=int(b)) for b in batches]
     grid = _grid(served, batches, contexts, top, cap)
-    most = min(LONGEST_SCHEDULE, max(1, own_limit))
+    most = min(LARGEST_LOAD, max(1, own_limit))
     return LoadStudy(
         **vars(grid),
         served=pair,
@@ -424,7 +348,7 @@ def _study(served: _Served, gamma: int, top: int, cap: int) -> LoadStudy:
         fits=batches[:, None] <= limits,
         tax=tax,
         does_not_fit=fault,
-        schedule=_schedule(served, most, cap),
+        choice=_choice(served, most, cap, basis),
     )
 
 

@@ -12,8 +12,10 @@ __all__ = [
     "price_of_a_millisecond",
     "replicas_needed",
     "tokens_per_second",
+    "usd_per_million_served",
     "usd_per_million_tokens",
     "usd_per_month",
+    "wh_per_million_tokens",
 ]
 
 HOURS_PER_MONTH = 730.0
@@ -72,7 +74,7 @@ def replicas_needed(
     """Whole replicas that carry the demand: ⌈demand / throughput of one⌉, at least 1.
 
     Both in output tokens a second, demand ≥ 0, throughput > 0; InputError otherwise. Full use of
-    each replica: no headroom for bursts.
+    that throughput: take headroom for bursts off it first.
 
     Examples
     --------
@@ -89,6 +91,36 @@ def usd_per_month(replicas: ArrayLike, *, gpus: ArrayLike, usd_per_hour: ArrayLi
     """Monthly bill of whole replicas = replicas × gpus × usd_per_hour × 730 h."""
     count = whole("replicas", replicas, 0) * whole("gpus", gpus, 1)
     return np.asarray(count * real("usd_per_hour", usd_per_hour, 0) * HOURS_PER_MONTH)
+
+
+def usd_per_million_served(usd_per_month: ArrayLike, tokens_per_second: ArrayLike) -> FloatArray:
+    """USD per million tokens of a bill = bill / (tokens a second × 730 h × 3600 s) × 10⁶.
+
+    usd_per_month ≥ 0, tokens_per_second > 0 (what is served, not what could be); the two broadcast;
+    InputError otherwise.
+
+    Examples
+    --------
+    >>> round(float(usd_per_million_served(7300, 2500)), 3)
+    1.111
+    """
+    served = real("tokens_per_second", tokens_per_second, 0, low_open=True)
+    month = real("usd_per_month", usd_per_month, 0)
+    return np.asarray(month / (served * HOURS_PER_MONTH * 3600.0) * 1e6)
+
+
+def wh_per_million_tokens(tokens_per_second: ArrayLike, watts: ArrayLike) -> FloatArray:
+    """Watt-hours per million tokens = watts / tokens a second / 3600 × 10⁶.
+
+    tokens_per_second > 0, watts ≥ 0, of the same machines; the two broadcast; InputError otherwise.
+
+    Examples
+    --------
+    >>> round(float(wh_per_million_tokens(2000, 700)), 1)
+    97.2
+    """
+    rate = real("tokens_per_second", tokens_per_second, 0, low_open=True)
+    return np.asarray(real("watts", watts, 0) / rate / 3600.0 * 1e6)
 
 
 def price_of_a_millisecond(

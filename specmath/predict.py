@@ -161,6 +161,12 @@ class Prediction:
         return None
 
     @property
+    def gpus(self) -> int:
+        """GPUs of a replica at the γ in use: the draft's own are there only where it drafts."""
+        s = self.scenario
+        return s.tensor_parallel + (s.draft_gpus if self.gamma else 0)
+
+    @property
     def gpu_ratio(self) -> float:
         """GPUs of a replica with the draft's own over those without."""
         s = self.scenario

@@ -1,35 +1,71 @@
-"""The bill in whole replicas and the price of a millisecond, in words and a small table."""
+"""The bill in whole replicas: what is served, the table, cost over load, a millisecond's price."""
 
 import streamlit as st
 
 from pages.ui import furniture
-from pages.ui.furniture import downloads, plain_table, verbatim
-from specmath.bill import bill, millisecond_price
-from specmath.charts.load import cost_over_batch
-from specmath.load import load_study
+from pages.ui.furniture import downloads, plain_table, remarks, verbatim
+from pages.ui.widgets import number
+from specmath.bill import Bill, millisecond_price
+from specmath.charts.load import cost_over_load
+from specmath.frontier import frontier
 from specmath.numbers import usd
 from specmath.predict import Prediction
-from specmath.tables import batch_table, bill_table
+from specmath.tables import bill_table, load_table
+from specmath.words.bill import ONLY_WHOLE, busy_words, energy_words, served_words
 from specmath.words.load import cheapest_sentence
 
 
-def show_cost_over_batch(prediction: Prediction) -> None:
-    """With hardware: dollars over batch, the cheapest point and the fastest."""
+def demand_row() -> None:
+    """What is to be served, in one of three ways, and what it is paid for."""
+    with st.container(key="demand"):
+        boxes = st.columns(5, vertical_alignment="bottom")
+        for column, (name, label) in zip(boxes, BOXES.items(), strict=True):
+            with column:
+                number(name, label=label, part="bill")
+
+
+BOXES = {
+    "demand_requests_per_second": "Requests/s to serve",
+    "demand_tokens_per_second": "or output tokens/s",
+    "replicas": "or replicas you run",
+    "headroom": "Headroom (share)",
+    "usd_per_hour": "USD a GPU hour",
+}
+
+
+def show_bill(prediction: Prediction, found: Bill | None) -> None:
+    """Replicas, dollars and energy, plain and speculative."""
+    st.markdown(verbatim(served_words(prediction.scenario, found)))
+    if found is None:
+        return
+    shown = bill_table(found)
+    with st.container(key="wide_bill"):
+        plain_table(shown)
+    downloads(shown)
+    remarks((ONLY_WHOLE, busy_words(prediction), energy_words(prediction)))
+    if prediction.plain_error:
+        st.caption(
+            f"A range, because the plain step is computed (±{prediction.plain_error:.0%}) and "
+            "the speedup has an interval. Changes are between fleets of the same plain step."
+        )
+
+
+def show_cost_over_load(prediction: Prediction) -> None:
+    """With hardware: dollars over load, the cheapest point and the fastest."""
     s = prediction.scenario
     if not s.costs.computed:
-        st.caption("With “From GPU, models and load” this page also shows cost over batch.")
+        st.caption("With “From GPU, models and load” this page also shows cost over load.")
         return
     if s.usd_per_hour is None:
-        st.markdown("Cost over batch is unknown until the price of a GPU hour is given.")
+        st.markdown("Cost over load is unknown until the price of a GPU hour is given.")
         return
-    study = load_study(prediction.endpoint)
-    usd_of_best = study.usd_per_million(s, study.recommended_gamma[:, study.own])
+    found = frontier(prediction.endpoint)
     furniture.chart(
-        cost_over_batch(study, s),
-        f"Cost per million output tokens over the batch that is held, at context {s.context:,}",
-        f"{cheapest_sentence(study, usd_of_best)} Hollow points: more than the memory holds.",
+        cost_over_load(found, s.usd_per_hour),
+        f"Cost per million output tokens over load, at γ={found.gamma}",
+        f"{cheapest_sentence(found, s.usd_per_hour)} Hollow points: more than the memory holds.",
     )
-    furniture.table(batch_table(prediction))
+    furniture.table(load_table(prediction))
 
 
 def show_millisecond(prediction: Prediction) -> None:
@@ -43,32 +79,4 @@ def show_millisecond(prediction: Prediction) -> None:
         st.markdown(
             f"**Price of a millisecond**: {verbatim(usd(price))} per million tokens for each ms "
             "of time per token saved."
-        )
-
-
-def show_bill(prediction: Prediction) -> None:
-    """Replicas and dollars a month, plain and speculative."""
-    st.subheader("The bill, in whole replicas", anchor=False)
-    found = bill(prediction)
-    if found is None:
-        s = prediction.scenario
-        missing = {
-            "the output tokens a second to serve (sidebar, Money)": s.demand_tokens_per_second,
-            "the price of a GPU hour (sidebar, Money)": s.usd_per_hour,
-            "the target's time in ms": prediction.tpot_plain,
-        }
-        asked = " and ".join(name for name, value in missing.items() if value is None)
-        st.markdown(f"Unknown: give {asked}.")
-        return
-    shown = bill_table(found)
-    plain_table(shown)
-    downloads(shown)
-    st.caption(
-        "The bill falls only when a replica leaves. Every replica is taken as fully busy at the "
-        "batch given: no headroom for bursts."
-    )
-    if prediction.plain_error:
-        st.caption(
-            f"A range, because the plain step is computed (±{prediction.plain_error:.0%}) and "
-            "the speedup has an interval. Changes are between fleets of the same plain step."
         )

@@ -6,7 +6,7 @@ from pages.ui.furniture import remarks, verbatim
 from pages.ui.state import prediction
 from specmath.checks import InputError
 from specmath.launch import launch
-from specmath.load import Schedule
+from specmath.schedule import Schedule
 from specmath.words.launch import origin, pasted
 
 

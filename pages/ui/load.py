@@ -1,11 +1,17 @@
-"""Memory and the schedule, below the charts of the batch page."""
+"""One γ or a schedule, and memory, below the charts of the batch page."""
 
 import streamlit as st
 
 from pages.ui.furniture import verbatim
 from pages.ui.launch import show_launch
-from specmath.load import LONGEST_SCHEDULE, LoadStudy
-from specmath.words.load import SWITCHING_NOTES, memory_sentence
+from specmath.load import LoadStudy
+from specmath.words.load import (
+    SWITCHING_NOTES,
+    memory_sentence,
+    schedule_sentence,
+    single_sentence,
+    switching_sentence,
+)
 
 
 def show_memory(study: LoadStudy) -> None:
@@ -19,20 +25,16 @@ def show_memory(study: LoadStudy) -> None:
     )
 
 
-def show_schedule(study: LoadStudy) -> None:
-    """The recommended γ by batch, ready to paste, and what to know before using it."""
-    st.subheader("A schedule to paste", anchor=False)
-    schedule = study.schedule
-    if not schedule.pays:
-        st.markdown("No batch size that fits pays: leave speculation off.")
-        return
-    context = study.served.context_tokens
-    full = schedule.ranges[-1].high >= LONGEST_SCHEDULE
-    st.markdown(
-        f"The recommended γ (smallest within 2% of the best) for each batch to "
-        f"{schedule.ranges[-1].high:,}{'' if full else ', which is what memory holds,'} at context "
-        f"{context:,}. Ranges leave no gap, because a gap inherits the γ before it."
-    )
-    show_launch(study.gamma, schedule)
-    for note in SWITCHING_NOTES:
+def show_choice(study: LoadStudy) -> None:
+    """One γ for every load; a schedule to paste only where it pays more than switching costs."""
+    st.subheader("One γ, or γ by batch size", anchor=False)
+    choice = study.choice
+    st.markdown(verbatim(single_sentence(choice)))
+    st.markdown(verbatim(schedule_sentence(choice)))
+    if choice.advised:
+        show_launch(choice.gamma, choice.schedule)
+    elif choice.gamma:
+        show_launch(choice.gamma)
+    st.caption(verbatim(switching_sentence(choice)))
+    for note in SWITCHING_NOTES if choice.advised else ():
         st.caption(f":material/warning: {verbatim(note)}")

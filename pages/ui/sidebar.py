@@ -24,7 +24,7 @@ from specmath.trees import read_shape
 SIDEBAR = (
     ("Hardware", "memory",
      ("batch", "tensor_parallel", "draft_gpus", "target_billions", "draft_billions")),
-    ("Money", "payments", ("usd_per_hour", "demand_tokens_per_second")),
+    ("Money", "payments", ("usd_per_hour",)),
     ("Traffic", "forum",
      ("acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms")),
     ("Step details", "build", ("overhead", "c_hat", "prefill_share", "max_gamma")),

@@ -16,6 +16,7 @@ from specmath.scenario.files import ScenarioError, build, from_link, to_link
 from specmath.scenario.forms import (
     ACCEPTANCE,
     COST,
+    DEMANDS,
     EXAMPLE_PAIR,
     FORMS,
     HALVES,
@@ -121,6 +122,9 @@ def set_raw(name: str, value: Any) -> None:
         said_before = {n: getattr(scenario(), n) for n in LOADS}
         raw().update(said_before if value == unset[name] else unset)
         forget(*{*LOADS} - {name})
+    if name in DEMANDS and value is not None:
+        raw().update(dict.fromkeys({*DEMANDS} - {name}))
+        forget(*{*DEMANDS} - {name})
     before = _list_price()
     raw()[name] = value
     if raw()["usd_per_hour"] == before != _list_price():

@@ -36,13 +36,19 @@ def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: v
 
 
 def number(
-    name: str, *, label: str | None = None, hide_label: bool = False, empty: str = "unknown"
+    name: str,
+    *,
+    label: str | None = None,
+    hide_label: bool = False,
+    empty: str = "unknown",
+    part: str = "",
 ) -> None:
     """A number box. Bounds are checked by the record, which says what is wrong with a value.
 
-    `empty`: what it says where nothing is given and nothing need be.
+    `empty`: what it says where nothing is given and nothing need be. `part`: tells it apart from
+    another box of the field on the same page.
     """
-    spec, key = SPECS[name], _key(name)
+    spec, key = SPECS[name], _key(name, part)
     value = raw()[name]
     start = _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
     st.number_input(

@@ -1,6 +1,9 @@
-"""Figures over batch and context: where speculation stops paying, and what a step is spent on."""
+"""Figures over load: where speculation stops paying, throughput against latency, cost, and what a
+step is spent on; over batch and context: speedup and γ."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,21 +14,33 @@ from specmath.charts.pieces import (
     axis,
     band_of,
     figure_of,
+    heat_of,
     line_of,
     mark_of,
     trace,
 )
+from specmath.frontier import Frontier, LoadPoint, with_ends
 from specmath.load import LoadStudy
-from specmath.palette import COST, PLAIN, SPECULATION
-from specmath.scenario import Scenario
+from specmath.palette import COST, PLAIN, SPECULATION, shade
 from specmath.serving.loop import Loop
+from specmath.words.load import LOADS
 
-__all__ = ["cost_over_batch", "gamma_heat", "operators_over_batch", "speedup_over_batch"]
+__all__ = [
+    "cost_over_load",
+    "gamma_heat",
+    "operators_over_batch",
+    "speedup_heat",
+    "speedup_over_load",
+    "throughput_latency",
+]
 
 BATCH_AXIS = axis("Batch that is held: sequences decoded together", type="category")
-OWN: dict[Loop, str] = {"held": "yours", "closed": "yours, if held", "wave": "yours, if held"}
-"""What the point at the scenario's own number of requests is called; an open loop has none."""
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+LOAD_AXES: dict[Loop, str] = {
+    "held": "Batch that is held: sequences decoded together",
+    "closed": "Concurrency: requests in flight",
+    "wave": "Concurrency: requests sent at once",
+    "open": "Requests/s of one replica",
+}
 OPERATORS = {
     "weights": ("Weights", "#0891b2"),
     "kv": ("KV cache", "#2dd4bf"),
@@ -44,28 +59,97 @@ def _tokens(count: int) -> str:
     return f"{count // 1024}k" if count % 1024 == 0 else f"{count:,}"
 
 
-def _points(fits: np.ndarray) -> Trace:
+def _points(fits: Sequence[bool]) -> Trace:
     """Markers that are hollow where memory does not hold the batch."""
     return {"symbol": ["circle" if each else "circle-open" for each in fits], "size": 7}
 
 
-def speedup_over_batch(study: LoadStudy) -> go.Figure:
-    """Speedup at the γ in use over batch, a line a context; the range at the own; hollow beyond
-    the memory."""
-    batches = [str(b) for b in study.batches]
-    low, high = (end[:, study.own] for end in study.ends)
-    traces = [band_of(np.array(batches), low, high, "Range (yours)", SPECULATION)]
-    for i, context in enumerate(study.contexts):
-        name = f"Context {_tokens(int(context))}" + (" (yours)" if i == study.own else "")
-        look: Trace = {"hovertemplate": "%{y:.2f}×", "marker": _points(study.fits[:, i])}
-        dash = DASHES[i % len(DASHES)]
-        traces.append(line_of(batches, study.at_gamma[:, i], name, SPECULATION, dash, **look))
-    if study.loop in OWN:
-        row = int(np.flatnonzero(study.batches == study.served.batch)[0])
-        here = float(study.at_gamma[row, study.own])
-        mark = mark_of(0, here, OWN[study.loop], SPECULATION, "diamond", "top right")
-        traces.append(mark | {"x": [batches[row]]})
-    return figure_of(BATCH_AXIS, f"Speedup at γ={study.gamma}, ×", traces, plain=True)
+def speedup_over_load(found: Frontier) -> go.Figure:
+    """Speedup at the γ in use over load with its range; the own load marked."""
+    names = [_load(p) for p in found.points]
+    centre, low, high = with_ends(p.speedup for p in found.points)
+    look: Trace = {"hovertemplate": "%{y:.2f}×", "marker": _points([p.fits for p in found.points])}
+    traces = [
+        band_of(np.array(names), low, high, "Range", SPECULATION),
+        line_of(names, centre, f"Speedup at γ={found.gamma}", SPECULATION, **look),
+    ]
+    for i in (i for i, p in enumerate(found.points) if p.own):
+        said = "measured" if all(found.measured) else "yours"
+        mark = mark_of(0, float(centre[i]), said, SPECULATION, "diamond", "top right")
+        traces.append(mark | {"x": [names[i]]})
+    title = axis(LOAD_AXES[found.loop], type="category")
+    return figure_of(title, f"Speedup at γ={found.gamma}, ×", traces, plain=True)
+
+
+def throughput_latency(found: Frontier) -> go.Figure:
+    """Output tokens a second of one GPU over those of one user, a point a load, in both arms."""
+    traces, arms = [], (("Plain decoding", PLAIN, "dash"), ("Speculation", SPECULATION, "solid"))
+    for arm, (name, color, dash) in enumerate(arms):
+        points = [p for p in found.points if p.carried or not arm]
+        user, gpu = (with_ends(getattr(p, of)[arm] for p in points) for of in ("user", "gpu"))
+        # Both ends of a load at once: what is open moves throughput and latency together.
+        edge = np.concatenate((user[1], user[2][::-1])), np.concatenate((gpu[1], gpu[2][::-1]))
+        fill = {"fill": "toself", "fillcolor": shade(color, 0.18), "line": {"width": 0}}
+        traces.append(trace("scatter", *edge, name=f"Range, {name.lower()}", hoverinfo="skip",
+                            mode="lines", showlegend=False, **fill))  # fmt: skip
+        loads = [_load(p) for p in points]
+        shown = [_load(p) if p.own or i in (0, len(points) - 1) else ""
+                 for i, p in enumerate(points)]  # fmt: skip
+        where = "top right" if arm else "bottom left"
+        look: Trace = {
+            "mode": "lines+markers+text", "text": shown, "textposition": where, "customdata": loads,
+            "marker": _points([p.fits for p in points]), "cliponaxis": False,
+            "hovertemplate": f"{LOADS[found.loop]} %{{customdata}}: %{{x:.3s}} tok/s per user, "
+            "%{y:.3s} per GPU",
+        }  # fmt: skip
+        traces.append(line_of(user[0], gpu[0], name, color, dash, **look))
+        for i in (i for i, p in enumerate(points) if p.own):
+            said = "measured" if found.measured[arm] else ""
+            traces.append(mark_of(user[0][i], gpu[0][i], said, color, "diamond", "bottom right"))
+    return figure_of(
+        axis("Output tokens/s per user (faster →)", rangemode="tozero"),
+        axis("Output tokens/s per GPU (cheaper ↑)", rangemode="tozero"),
+        traces, hovermode="closest",
+    )  # fmt: skip
+
+
+def cost_over_load(found: Frontier, usd_per_hour: float) -> go.Figure:
+    """USD per million output tokens over load, in both arms with their ranges."""
+    traces, arms = [], (("Plain decoding", PLAIN, "dash"), ("Speculation", COST, "solid"))
+    for arm, (name, color, dash) in enumerate(arms):
+        points = [p for p in found.points if p.carried or not arm]
+        names = [_load(p) for p in points]
+        usd, low, high = with_ends(p.usd(usd_per_hour)[arm] for p in points)
+        look: Trace = {"hovertemplate": "$%{y:.3g}", "marker": _points([p.fits for p in points])}
+        band = band_of(np.array(names), low, high, f"Range, {name.lower()}", color)
+        traces += [band | {"showlegend": False}, line_of(names, usd, name, color, dash, **look)]
+    ticks = [digit * 10.0**power for power in range(-4, 5) for digit in (1, 2, 5)]
+    marks = {"tickvals": ticks, "ticktext": [f"${tick:g}" for tick in ticks]}
+    usd_axis = axis("USD per million output tokens (log)", type="log", **marks)
+    return figure_of(axis(LOAD_AXES[found.loop], type="category"), usd_axis, traces)
+
+
+def _load(point: LoadPoint) -> str:
+    return f"{point.load:,g}"
+
+
+def speedup_heat(study: LoadStudy) -> go.Figure:
+    """Speedup at the γ in use over batch × context, with its ends to point at; bracketed beyond the
+    memory."""
+    batches, contexts = [str(b) for b in study.batches], [_tokens(int(c)) for c in study.contexts]
+    low, high = (end.T for end in study.ends)
+    speedup = study.at_gamma.T
+    text = [
+        [f"{x:.2f}" if fits else f"({x:.2f})" for x, fits in zip(row, held, strict=True)]
+        for row, held in zip(speedup, study.fits.T, strict=True)
+    ]
+    hover = "batch %{x}, context %{y}: %{customdata[0]:.2f}× (%{customdata[1]:.2f}× to "
+    heat = heat_of(np.array(batches), np.array(contexts), speedup, "") | {
+        "customdata": np.stack([speedup, low, high], axis=-1), "text": text,
+        "texttemplate": "%{text}", "textfont": {"color": INK}, "showscale": False,
+        "hovertemplate": f"{hover}%{{customdata[2]:.2f}}×)<extra></extra>",
+    }  # fmt: skip
+    return figure_of(BATCH_AXIS, axis("Context", type="category"), [heat], hovermode="closest")
 
 
 def gamma_heat(study: LoadStudy) -> go.Figure:
@@ -108,20 +192,3 @@ def operators_over_batch(study: LoadStudy) -> go.Figure:
             ))  # fmt: skip
     title = "Plain steps of that batch (plain left, speculative right)"
     return figure_of(BATCH_AXIS, title, traces, barmode="relative", hovermode="closest")
-
-
-def cost_over_batch(study: LoadStudy, scenario: Scenario) -> go.Figure:
-    """USD per million output tokens over batch: plain decoding, and the recommended γ of each."""
-    batches = [str(b) for b in study.batches]
-    none = np.zeros(len(batches), dtype=np.int64)
-    hover: Trace = {"hovertemplate": "$%{y:.3g}", "marker": _points(study.fits[:, study.own])}
-    plain = study.usd_per_million(scenario, none)
-    best = study.usd_per_million(scenario, study.recommended_gamma[:, study.own])
-    traces = [
-        line_of(batches, plain, "Plain decoding", PLAIN, "dash", **hover),
-        line_of(batches, best, "Speculative, recommended γ at each batch", COST, **hover),
-    ]
-    ticks = [digit * 10.0**power for power in range(-4, 5) for digit in (1, 2, 5)]
-    marks = {"tickvals": ticks, "ticktext": [f"${tick:g}" for tick in ticks]}
-    usd = axis("USD per million output tokens (log)", type="log", **marks)
-    return figure_of(BATCH_AXIS, usd, traces)

@@ -101,6 +101,8 @@ REVIEW = (
 COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
     cli: (
         ("predict", "calculator:predict_command", "Speedup, cost and verdict of one scenario."),
+        ("cost", "calculator:cost_command",
+         "The bill with and without speculation: replicas, USD a month, a million tokens, energy."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
         ("crossover", "calculator:crossover_command",
          "Over α, the γ where arithmetic grows more than speed."),

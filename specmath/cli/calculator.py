@@ -21,12 +21,20 @@ from specmath.scenario import SPECS
 from specmath.scenario.faults import unknown_name
 from specmath.scenario.files import build
 from specmath.scenario.forms import ACCEPTANCE
-from specmath.tables import TABLES
+from specmath.tables import TABLES, bill_table
 from specmath.tables.files import KINDS, file_bytes
+from specmath.words.bill import (
+    ONLY_WHOLE,
+    bill_sentence,
+    busy_words,
+    energy_words,
+    served_words,
+)
 from specmath.words.notes import prediction_row
 from specmath.words.verdict import Verdict, verdict
 
 __all__ = [
+    "cost_command",
     "crossover_command",
     "export_command",
     "gamma_command",
@@ -45,7 +53,7 @@ MOST_ROWS = 10_000
 def predict_command(style: str, scenario_file: str | None, **options: Any) -> None:
     """Speedup, cost and verdict of one scenario.
 
-    The bill too, where --demand-tokens-per-second is given.
+    The bill too, where what is to be served is given.
     best_gamma is the fastest up to --max-gamma, recommended_gamma the smallest within 2% of it,
     optimal_gamma the fastest of all, verdict_gamma what the verdict advises.
     """
@@ -69,12 +77,14 @@ def _bill(prediction: Prediction) -> dict[str, float]:
     """Replicas and USD a month, plain and speculative, with their ends where a step was computed
     or an input is open; nothing where the bill is unknown."""
     found = bill(prediction)
-    if found is None:
+    if found is None or found.demand is None:
         return {}
     fleets, numbers = {"_plain": found.plain, "": found.speculative}, ("replicas", "usd_per_month")
     row: dict[str, float] = {}
     for (suffix, fleet), name in product(fleets.items(), numbers):
         number = getattr(fleet, name)
+        if number is None:
+            continue
         known = ends_row(f"{name}{suffix}", number).items()
         row |= {cell: value for cell, value in known if value is not None}
     return row
@@ -84,6 +94,31 @@ def _say(answer: Verdict) -> None:
     """The verdict, and what to measure with where that is the answer."""
     say(answer.sentence())
     say_each("  ", map(": ".join, answer.commands))
+
+
+@click.command(
+    "cost",
+    epilog="\b\nExample: specmath cost --target-ms 40 --draft-ms 8 --accepted-per-step 3 "
+    "--gamma 4 --demand-requests-per-second 20",
+)
+@scenario_options
+@format_option
+def cost_command(style: str, scenario_file: str | None, **options: Any) -> None:
+    """The bill with and without speculation: replicas, USD a month, a million tokens, energy.
+
+    From --demand-requests-per-second, --demand-tokens-per-second or --replicas; without one, what
+    a replica kept busy costs.
+    """
+    prediction = predict(read_scenario(scenario_file, options))
+    found = bill(prediction)
+    if found is None:
+        raise InputError("target_ms must be given for a bill: the target's time per token")
+    print_table(bill_table(found), style)
+    if style == "table":
+        s = prediction.scenario
+        said = (busy_words(prediction), energy_words(prediction), ONLY_WHOLE)
+        say(f"\n{bill_sentence(prediction, found)}\n{served_words(s, found)}")
+        say_each("Note: ", said)
 
 
 @click.command("gamma", epilog="\b\nExample: specmath gamma --rates 0.8,0.6,0.45 --c 0.1")

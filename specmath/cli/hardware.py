@@ -23,17 +23,25 @@ from specmath.cli.options import (
 )
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.cli.terminal import say, say_each, say_json
+from specmath.frontier import frontier
 from specmath.launch import engines, launch
-from specmath.load import load_study
+from specmath.load import LoadStudy, load_study
 from specmath.models import Model
-from specmath.predict import predict
+from specmath.predict import Prediction, predict
 from specmath.scenario.forms import HALVES
 from specmath.serving.memory import Memory
 from specmath.steptime import Placement
 from specmath.steptime.calibration import Fit, calibrate
 from specmath.tables import TABLES
 from specmath.words.launch import exactness, origin, pasted
-from specmath.words.load import SWITCHING_NOTES, load_sentence, memory_sentence
+from specmath.words.load import (
+    SWITCHING_NOTES,
+    load_sentence,
+    memory_sentence,
+    schedule_sentence,
+    single_sentence,
+    switching_sentence,
+)
 
 __all__ = ["batch_command", "model_command", "steptime_command"]
 
@@ -141,26 +149,40 @@ def _said(fit: Fit) -> str:
     "--draft Llama-3.2-1B",
 )
 @click.option("--schedule", is_flag=True, help="Print the command with γ by batch size, only.")
+@click.option("--throughput", is_flag=True, help="Over load instead: tokens/s per user and per GPU "
+              "with their ends, as on the page.")  # fmt: skip
 @scenario_options
 @format_option
-def batch_command(style: str, scenario_file: str | None, schedule: bool, **options: Any) -> None:
+def batch_command(
+    style: str, scenario_file: str | None, schedule: bool, throughput: bool, **options: Any
+) -> None:
     """Speedup, recommended γ and cost over batch. Where load kills it; the recommended γ is that
     of the verdict at each batch. Fits memory "no": more sequences than this replica holds."""
     prediction = predict(read_scenario(scenario_file, options))
     study = load_study(prediction.endpoint)
     if schedule:
-        if not study.schedule.pays:
-            raise InputError("no batch size pays: leave speculation off instead of a schedule")
-        say(pasted(launch(prediction.endpoint, study.gamma, schedule=study.schedule)))
+        _say_schedule(prediction, study)
         return
-    print_table(TABLES["batch"](prediction), style)
+    print_table(TABLES["load" if throughput else "batch"](prediction), style)
     if style != "table":
         return
-    say(f"\n{load_sentence(study)}\n{memory_sentence(study)}")
-    if study.schedule.pays:
-        ranges = json.dumps(study.schedule.as_list())
+    choice = study.choice
+    say(f"\n{load_sentence(frontier(prediction.endpoint), study)}\n{memory_sentence(study)}")
+    say(f"\n{single_sentence(choice)}\n{schedule_sentence(choice)}\n{switching_sentence(choice)}")
+    if choice.advised:
+        ranges = json.dumps(choice.schedule.as_list())
         say(f"\nγ by batch size, as [first, last, γ] (--schedule: as a command): {ranges}")
         say_each("Note: ", SWITCHING_NOTES)
+
+
+def _say_schedule(prediction: Prediction, study: LoadStudy) -> None:
+    """The command alone on standard output; on stderr what speaks against it."""
+    if not study.schedule.pays:
+        raise InputError("no batch size pays: leave speculation off instead of a schedule")
+    say(pasted(launch(prediction.endpoint, study.gamma, schedule=study.schedule)))
+    if not study.choice.advised:
+        against = f"{single_sentence(study.choice)} {schedule_sentence(study.choice)}"
+        say(f"Note: {against}", err=True)
 
 
 @click.command(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCEPTANCE",
     "COST",
+    "DEMANDS",
     "EXAMPLE_PAIR",
     "FORMS",
     "HALVES",
@@ -487,6 +488,9 @@ FORMS: dict[str, Mapping[str, Form]] = {
 
 SHARED = frozenset({"target_ms"})
 """The target's time serves every form of the draft cost."""
+
+DEMANDS = ("demand_requests_per_second", "demand_tokens_per_second", "replicas")
+"""What is to be served by the whole service; one of them says it."""
 
 LOADS = ("batch", "concurrency", "request_rate")
 """Ways to say how many sequences decode together: one of them, the others follow."""

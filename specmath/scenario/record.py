@@ -397,9 +397,23 @@ class Scenario(BaseModel):
         2.5, "Price of one GPU hour", "USD", "2.50 is assumed, about an on-demand H100 in 2026; "
         "put yours.", "money", low=0, high=10_000, step=0.1, example="2.5", unknown=True,
     )  # fmt: skip
+    demand_requests_per_second: float | None = number(
+        None, "Requests a second to serve", "requests/s", "Of the whole service; gives whole "
+        "replicas and the monthly bill.", "money", low=0, high=1e9, step=1.0, example="20",
+        unknown=True,
+    )  # fmt: skip
     demand_tokens_per_second: float | None = number(
         None, "Output tokens a second to serve", "tokens/s", "Of the whole service; gives whole "
         "replicas and the monthly bill.", "money", low=0, high=1e12, example="20000", unknown=True,
+    )  # fmt: skip
+    replicas: int | None = number(
+        None, "Replicas you run", "", "Without speculation: what they carry is then what is to be "
+        "served.", "money", low=1, high=1_000_000, whole=True, step=1, example="8", unknown=True,
+    )  # fmt: skip
+    headroom: float = number(
+        0.2, "Headroom", "", "Share of what each replica can give that is kept free for bursts; "
+        "0.2 is assumed until you give it.", "money",
+        low=0, high=0.9, slider=(0.0, 0.9), step=0.05, symbol="", example="0.3",
     )  # fmt: skip
 
     @model_validator(mode="before")

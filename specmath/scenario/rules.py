@@ -12,6 +12,7 @@ from specmath.scenario.fields import UNKNOWN, FieldSpec
 from specmath.scenario.forms import (
     ACCEPTANCE,
     COST,
+    DEMANDS,
     FORMS,
     LOADS,
     SHARED,
@@ -169,6 +170,7 @@ def check(scenario: Scenario, specs: Specs) -> None:
     _check_measured(scenario)
     _check_computed(scenario)
     _check_load(scenario)
+    _check_demand(scenario)
     _check_draft(scenario)
     _check_curve(scenario)
     # The acceptance models check their own rates, with position and value.
@@ -253,6 +255,13 @@ def _check_load(scenario: Scenario) -> None:
         raise ValueError("arrivals must be sustained at a request_rate, got one_wave")
     if scenario.request_rate is not None and scenario.prompt_tokens is None:
         raise ValueError("request_rate needs prompt_tokens, got nothing")
+
+
+def _check_demand(scenario: Scenario) -> None:
+    """One way to say what is to be served: requests, tokens or replicas."""
+    said = [name for name in DEMANDS if getattr(scenario, name) is not None]
+    if len(said) > 1:
+        raise ValueError(f"{', '.join(said)} must be one of them, got all: the others follow")
 
 
 def _check_computed(scenario: Scenario) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
-from specmath.tables.hardware import batch_table, drafters_table, drafts_table
+from specmath.tables.hardware import batch_table, drafters_table, drafts_table, load_table
 from specmath.tables.prediction import (
     alpha_gamma_table,
     bill_table,
@@ -28,6 +28,7 @@ __all__ = [
     "drafters_table",
     "drafts_table",
     "gamma_table",
+    "load_table",
     "numbers_table",
     "regime_costs",
     "regime_table",
@@ -36,6 +37,7 @@ __all__ = [
 TABLES: dict[str, Callable[[Prediction], Table]] = {
     "gamma": gamma_table,
     "batch": batch_table,
+    "load": load_table,
     "drafters": drafters_table,
     "regimes": regime_table,
     "alpha_gamma": alpha_gamma_table,

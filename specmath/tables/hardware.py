@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from specmath.drafts import Outcome, drafter_rows
+from specmath.estimate import Estimate
+from specmath.frontier import frontier
 from specmath.load import load_study
 from specmath.predict import Prediction
-from specmath.tables.columns import DILUTED, columns_of, field_input
-from specmath.tables.table import Chart, Table
+from specmath.tables.columns import COLUMNS, DILUTED, columns_of, field_input
+from specmath.tables.table import Chart, Column, Table
 from specmath.words.drafts import evidence_words
+from specmath.words.load import LOADS
 
 __all__ = [
     "batch_table",
     "drafters_table",
     "drafts_table",
+    "load_table",
 ]
 
 
@@ -70,6 +74,54 @@ def batch_table(prediction: Prediction) -> Table:
     chart = Chart("batch", ("walltime_improvement",), "× plain decoding")
     columns = columns_of(values, _LIVE_BATCH)
     return Table("Speculation over batch", "batch", columns, tuple(inputs), chart)
+
+
+_LOAD_HELP = "Concurrency, batch or requests a second, as the scenario says its load"
+_BOTH_ARMS = (
+    ("tokens_per_second_user", "Tok/s per user", "tokens/s", "1 / time per token", "0.0"),
+    ("tokens_per_second_gpu", "Tok/s per GPU", "tokens/s", "Output of a replica over its GPUs",
+     "#,##0.0"),
+    ("usd_per_million_tokens", "Cost per 1M output tokens", "USD", "GPUs × price over their output",
+     "0.000"),
+)  # fmt: skip
+"""Of both arms at each load, plain first: name, label, unit, meaning, format."""
+
+
+def load_table(prediction: Prediction) -> Table:
+    """One row a load at the γ in use: throughput, latency and cost in both arms, with their ends;
+    computed, not live."""
+    found, price = frontier(prediction.endpoint), prediction.scenario.usd_per_hour
+    points, name = found.points, LOADS[found.loop]
+    loads = [p.load if found.loop == "open" else int(p.load) for p in points]
+    columns = [Column("load", name.capitalize(), "", _LOAD_HELP, tuple(loads), basis="assumed")]
+    speedup = ("walltime_improvement", "Speedup", "×", f"At γ={found.gamma}", "0.000")
+    columns += _ends_of(speedup, [p.speedup if p.carried else None for p in points])
+    arms = {"user": [p.user for p in points], "gpu": [p.gpu for p in points]}
+    if price is not None:
+        arms["usd"] = [p.usd(price) for p in points]
+    for said, each in zip(_BOTH_ARMS, arms.values(), strict=False):
+        label, definition = said[1], said[3]
+        plain = (f"{said[0]}_plain", f"{label}, plain", said[2], definition, said[4])
+        columns += _ends_of(plain, [both[0] for both in each])
+        ours = [both[1] if p.carried else None for p, both in zip(points, each, strict=True)]
+        columns += _ends_of(said, ours)
+    fits = COLUMNS["fits_memory"]
+    held = tuple("yes" if p.fits else "no" for p in points)
+    columns.append(Column("fits_memory", fits.label, "", fits.definition, held))
+    return Table("Throughput and latency over load", "load", tuple(columns))
+
+
+def _ends_of(
+    said: tuple[str, str, str, str, str], numbers: Sequence[Estimate | None]
+) -> list[Column]:
+    """A number and its ends, which a page shows as one."""
+    name, label, unit, definition, form = said
+    return [
+        Column(f"{name}{suffix}", f"{label}{words}", unit, f"{definition}{words}",
+               tuple(getattr(n, end, None) for n in numbers), format=form)
+        for end, suffix, words in (("value", "", ""), ("low", "_low", ", low"),
+                                   ("high", "_high", ", high"))
+    ]  # fmt: skip
 
 
 # ── drafters ──────────────────────────────────────────────────────────────────────────────────

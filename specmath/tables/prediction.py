@@ -21,6 +21,7 @@ from specmath.acceptance import (
 from specmath.bill import Bill
 from specmath.checks import FloatArray
 from specmath.estimate import Estimate, conditional
+from specmath.frontier import per_gpu, per_user
 from specmath.gamma import crossover_gamma
 from specmath.palette import COST, SPECULATION
 from specmath.predict import Prediction, usd_at
@@ -297,21 +298,14 @@ def numbers_table(p: Prediction) -> Table:
 
 
 def _throughputs(p: Prediction) -> list[_Quantity]:
-    """Output tokens a second that one user sees, 1/TPOT, and that one GPU gives; the second where
-    the load is known from hardware."""
-    if p.tpot is None or p.tpot_plain is None:
-        return []
-    plain, ours = (each.map(lambda seconds: 1.0 / seconds) for each in (p.tpot_plain, p.tpot))
-    found = [_Quantity("Tokens/s per user", "tokens/s", plain, ours, _percent(ours, plain))]
-    if p.endpoint.pair is not None:
-        s, at = p.scenario, p.endpoint.throughput
-        gpus = s.tensor_parallel + (s.draft_gpus if p.gamma else 0)
-        before = p.tpot_plain.map(lambda seconds: at(seconds, 0) / s.tensor_parallel)
-        after = p.tpot.map(lambda seconds: at(seconds, p.gamma) / gpus)
-        found.append(
-            _Quantity("Tokens/s per GPU", "tokens/s", before, after, _percent(after, before))
-        )
-    return found
+    """Output tokens a second that one user sees, and that one GPU gives; the second where the load
+    is known from hardware."""
+    rates = {"Tokens/s per user": per_user(p), "Tokens/s per GPU": per_gpu(p)}
+    return [
+        _Quantity(label, "tokens/s", *both, _percent(both[1], both[0]))
+        for label, both in rates.items()
+        if both is not None
+    ]
 
 
 def _per_dollar(p: Prediction) -> list[_Quantity]:
@@ -329,17 +323,45 @@ def _percent(now: Estimate | None, before: Estimate | None) -> Estimate | None:
     return now.with_(before, lambda a, b: (a / b - 1.0) * 100.0)
 
 
+def _hundredfold(share: float) -> float:
+    return 100.0 * share
+
+
+_BILL = (
+    ("Replicas", "", round, "replicas"),
+    ("GPUs", "", round, "all_gpus"),
+    ("Bill a month (730 h)", "USD", float, "usd_per_month"),
+    ("Of the bill, per 1M output tokens", "USD", float, "billed_per_million"),
+    ("Of the bill, per 1M tokens in all", "USD", float, "billed_per_million_total"),
+    ("Use of the replicas, %", "", _hundredfold, "use"),
+    ("One replica kept busy", "tokens/s", float, "tokens_per_second"),
+    ("Kept busy, per 1M output tokens", "USD", float, "usd_per_million"),
+    ("Kept busy, per 1M tokens in all", "USD", float, "usd_per_million_total"),
+    ("Kept busy, output tokens for $1", "tokens", float, "tokens_per_usd"),
+    ("Kept busy, energy per 1M output tokens, at most", "Wh", float, "wh_per_million"),
+)
+"""Rows of the bill: label, unit, how it is written, and what of a fleet it is."""
+_WHOLE = {
+    "replicas",
+    "all_gpus",
+    "usd_per_month",
+    "billed_per_million",
+    "billed_per_million_total",
+    "use",
+}
+"""Those that only a demand gives."""
+
+
 def bill_table(found: Bill) -> Table:
-    """Throughput of a replica, replicas and USD a month of both fleets; change in their units."""
-    plain, ours = found.plain, found.speculative
-    rows = [
-        _Quantity(label, unit, before, after, after.with_(before, sub), write)
-        for label, unit, write, before, after in (
-            ("One replica", "tokens/s", float, plain.tokens_per_second, ours.tokens_per_second),
-            ("Replicas", "", round, plain.replicas, ours.replicas),
-            ("Bill a month (730 h)", "USD", float, plain.usd_per_month, ours.usd_per_month),
-        )
-    ]
+    """Replicas, USD a month and what a token costs in both fleets; change in their units. What is
+    not known stays empty; without a demand there are no rows of whole replicas."""
+    rows = []
+    for label, unit, write, name in _BILL:
+        if found.demand is None and name in _WHOLE:
+            continue
+        before, after = (getattr(fleet, name) for fleet in (found.plain, found.speculative))
+        change = None if before is None or after is None else after.with_(before, sub)
+        rows.append(_Quantity(label, unit, before, after, change, write))
     return _beside("The bill, in whole replicas", "bill", rows, "change", "")
 
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from specmath.estimate import Estimate
+from specmath.evidence import switching
+from specmath.frontier import Frontier, LoadPoint
 from specmath.load import LoadStudy
-from specmath.numbers import count, faster, ms, ratio, significant
+from specmath.numbers import count, faster, interval, ratio, significant, usd
 from specmath.predict import Prediction
+from specmath.schedule import Choice
 
 __all__ = [
+    "BOTH_AXES",
+    "LOADS",
     "SWITCHING_NOTES",
     "cheapest_sentence",
     "context_sentence",
     "held_sentence",
     "load_sentence",
+    "loads_sentence",
     "memory_sentence",
     "roof_sentence",
+    "schedule_sentence",
+    "single_sentence",
+    "switching_sentence",
 ]
 
 SWITCHING_NOTES = (
@@ -44,46 +54,142 @@ PARTS = {
 }
 
 
-def load_sentence(study: LoadStudy) -> str:
-    """Up to which batch that memory holds the γ pays, and how the recommended γ falls."""
-    held, own = study.held, study.own
-    speeds, batches = study.at_gamma[:held, own], study.batches[:held]
-    context, pays = f"context {study.served.context_tokens:,}", study.pays()
-    if study.gamma == 0:
+LOADS = {"held": "batch", "closed": "concurrency", "wave": "concurrency", "open": "requests/s"}
+"""What the load of each loop is called."""
+
+
+def load_sentence(found: Frontier, study: LoadStudy) -> str:
+    """Up to which load the γ pays, surely and in the middle, and what it comes to at the ends."""
+    judged, name = found.judged, LOADS[found.loop]
+    if found.gamma == 0:
         return "γ=0 is plain decoding: choose a γ to see what load does to it."
-    if not held:
-        return study.does_not_fit or "No batch of the study fits the memory."
-    best = study.recommended_gamma[:held, own]
-    fits = ""
-    if study.tax and held < len(study.batches):
-        fits = f" Memory holds batches up to {study.tax.speculative_batch:,} with the draft."
-    if not pays:
-        return (
-            f"At {context}, γ={study.gamma} does not pay at any batch.{_other_gamma(study)}{fits}"
-        )
+    if not judged:
+        return study.does_not_fit or "No load of the study fits the memory."
+    sure, middle = (found.pays(surely=surely) for surely in (True, False))
+    whole = [(judged[0].load, judged[-1].load)]
+    if sure == whole:
+        said = f"Load does not kill it: γ={found.gamma} is faster at every {name}"
+    elif not middle:
+        said = f"γ={found.gamma} is no faster in the middle of its range at any {name}"
+    else:
+        surely = f"surely {_where(sure, whole, name)}, and " if sure else "nowhere surely, and "
+        said = f"γ={found.gamma} is faster {surely}in the middle of its range "
+        said += _where(middle, whole, name)
+    speeds = [p.speedup.value for p in judged]
     top = int(np.argmax(speeds))
-    points = [0, *([top] if speeds[top] > 1.03 * max(speeds[0], speeds[-1]) else []), -1]
-    told = [f"{faster(float(speeds[i]))} at batch {batches[i]:,}" for i in points]
-    ends = f"from {' to '.join(told)}"
-    falls = f"The recommended γ goes from {best[0]} to {best[-1]}."
-    if pays == [(batches[0], batches[-1])]:
-        return f"At {context}, γ={study.gamma} goes {ends}: load does not kill it. {falls}{fits}"
-    where = f"up to batch {pays[0][1]:,}"
-    if len(pays) > 1 or pays[0][0] > batches[0]:
-        runs = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in pays]
-        where = f"at batch {' and '.join(runs)} only"
-    return f"At {context}, γ={study.gamma} pays {where}: {ends}. {falls}{fits}"
+    best = speeds[top] > 1.03 * max(speeds[0], speeds[-1])
+    shown = dict.fromkeys((0, top, len(judged) - 1) if best else (0, len(judged) - 1))
+    told = [_at(judged[i], name) for i in shown]
+    falls = ""
+    if study.held:
+        gammas = study.recommended_gamma[: study.held, study.own]
+        falls = f" The recommended γ goes from {gammas[0]} to {gammas[-1]}."
+    fits = ""
+    if study.tax and study.held < len(study.batches):
+        fits = f" Memory holds batches up to {study.tax.speculative_batch:,} with the draft."
+    return f"{said}: from {' to '.join(told)}.{falls}{fits}"
 
 
-def _other_gamma(study: LoadStudy) -> str:
-    """The γ that does pay at some batch that fits, where the γ in use pays at none."""
-    speeds = study.speedup[: study.held, study.own]
-    row = int(np.argmax(speeds.max(axis=1)))
-    gamma = int(study.recommended_gamma[row, study.own])
-    gain = float(speeds[row, gamma])
-    if gain <= 1.0:
-        return " No other γ does."
-    return f" γ={gamma} does: {faster(gain)} at batch {study.batches[row]:,}."
+BOTH_AXES = (
+    "No engine whose options were read takes γ by batch and context together (vLLM request 48627 "
+    "is open)."
+)
+"""Of a schedule in two axes."""
+
+
+def loads_sentence(found: Frontier) -> str:
+    """What varies from point to point, and what a measurement holds for."""
+    told = {
+        "held": "At each point that many decode in every step: one that ends is replaced.",
+        "closed": "At each point that many requests are in flight: one that ends is replaced.",
+        "wave": "At each point that many requests are sent at once.",
+        "open": "At each point that many requests a second reach the replica, up to 90% of what "
+        "plain decoding carries.",
+    }[found.loop]
+    if any(found.measured):
+        told += (
+            " What you measured holds at your load; at others computed times are scaled by what it "
+            "was over the computed one there, with their own range."
+        )
+    return told
+
+
+def _where(runs: list[tuple[float, float]], whole: list[tuple[float, float]], name: str) -> str:
+    """Loads in words: "up to concurrency 32", "at concurrency 4 to 32 only"."""
+    if runs == whole:
+        return f"at every {name}"
+    if len(runs) == 1 and runs[0][0] == whole[0][0]:
+        return f"up to {name} {runs[0][1]:,g}"
+    each = [f"{a:,g}" if a == b else f"{a:,g} to {b:,g}" for a, b in runs]
+    return f"at {name} {' and '.join(each)} only"
+
+
+def _at(point: LoadPoint, name: str) -> str:
+    """The speedup at a load with its ends."""
+    speedup = point.speedup
+    ends = ""
+    if speedup.low is not None and speedup.high is not None:
+        ends = f" ({ratio(speedup.low)} to {ratio(speedup.high)})"
+    return f"{faster(speedup.value)}{ends} at {name} {point.load:,g}"
+
+
+# ── one γ, or a schedule ─────────────────────────────────────────────────────────────────────
+
+
+def single_sentence(choice: Choice) -> str:
+    """The best single γ over the loads, and what it loses where it loses most."""
+    best = f"γ={choice.gamma}" if choice.gamma else "γ=0, speculation off"
+    said = f"One γ for every batch from 1 to {choice.batches[-1]:,}: {best}."
+    loss = choice.loss
+    if max(loss.value, loss.high or 0.0) < LOST:
+        return f"{said} It is the best at each of them."
+    ends = "" if loss.low is None else f" ({_percent(loss.low)} to {_percent(loss.high or 0.0)})"
+    return (
+        f"{said} Where it loses most, at batch {choice.worst_at:,}, a token takes "
+        f"{_percent(loss.value)}{ends} longer than with the best γ of that batch: no schedule "
+        "gains more anywhere."
+    )
+
+
+def schedule_sentence(choice: Choice) -> str:
+    """Whether γ by batch size pays more than switching costs."""
+    ranges = choice.schedule.ranges
+    if len(ranges) == 1:
+        return "A schedule gains nothing over one γ."
+    verdict = "use it" if choice.advised else "stay with one γ"
+    return (
+        f"The best schedule of at most four ranges has {len(ranges)}. In the mean of these batches "
+        f"it is {_gained(choice.gain)} than one γ if switching costs nothing while it drafts, and "
+        f"{_gained(choice.least_gain)} at what switching cost where it was measured: {verdict}."
+    )
+
+
+def switching_sentence(choice: Choice) -> str:
+    """What switching costs, who measured it, and what of it is assumed."""
+    low, high = map(_percent, choice.switching)
+    found = switching()
+    return (
+        f"Being able to switch is taken to cost {low} of a token's time at batch 1 and {high} at "
+        f"batch {choice.batches[-1]:,}. Measured once, {found.measured}: {found.source}. Assumed: "
+        f"{found.assumed}."
+    )
+
+
+LOST = 5e-4
+"""A loss below that is none."""
+
+
+def _percent(share: float) -> str:
+    return f"{significant(share * 100, 2)}%"
+
+
+def _gained(gain: Estimate) -> str:
+    ends = [ratio(1.0 + end) for end in (gain.low, gain.high) if end is not None]
+    told = f" ({' to '.join(ends)})" if len({*ends}) > 1 else ""
+    return f"{faster(1.0 + gain.value)}{told}"
+
+
+# ── over batch and context ───────────────────────────────────────────────────────────────────
 
 
 def held_sentence(p: Prediction) -> str:
@@ -91,7 +197,7 @@ def held_sentence(p: Prediction) -> str:
     load, s = p.endpoint.load, p.scenario
     if load is None:
         return ""
-    told = "At each point that many sequences decode in every step: one that ends is replaced."
+    told = "At each point that many decode in every step: one that ends is replaced."
     before, after = (significant(float(load.batch[gamma])) for gamma in (0, p.gamma))
     if load.requests.loop != "held":
         told += f" Your loop holds {before} in the mean without speculation and {after} with it."
@@ -156,21 +262,23 @@ def memory_sentence(study: LoadStudy) -> str:
     )
 
 
-def cheapest_sentence(study: LoadStudy, usd: np.ndarray) -> str:
-    """The cheapest and the fastest point over batch; usd of the recommended γ at each batch."""
-    best = study.recommended_gamma[:, study.own]
-    rows = np.arange(len(best))
-    tpot = study.tpot_plain[:, study.own] / study.speedup[rows, study.own, best]
-    fits = study.fits[:, study.own]
-    if not fits.any():
-        return study.does_not_fit or "No batch of the study fits the memory."
-    cheap = int(np.argmin(np.where(fits, usd, np.inf)))
-    quick = int(np.argmin(np.where(fits, tpot, np.inf)))
+def cheapest_sentence(found: Frontier, price: float) -> str:
+    """The cheapest and the fastest load that the replica takes, with and without speculation."""
+    if not found.judged:
+        return "No load of the study fits the memory."
+    each = [
+        (arm, p, f" with γ={found.gamma}" if arm else " without speculation")
+        for p in found.judged
+        for arm in (0, 1)
+    ]
+    cheap = min(each, key=lambda at: at[1].usd(price)[at[0]].value)
+    quick = max(each, key=lambda at: at[1].user[at[0]].value)
 
-    def point(at: int) -> str:
+    def point(at: tuple[int, LoadPoint, str]) -> str:
+        arm, p, how = at
         return (
-            f"batch {study.batches[at]:,} with γ={best[at]}, {ms(float(tpot[at]))} a token at "
-            f"${significant(float(usd[at]))} per million"
+            f"{LOADS[found.loop]} {p.load:,g}{how}, {interval(p.user[arm], significant)} tok/s per "
+            f"user at {interval(p.usd(price)[arm], usd)} a million"
         )
 
-    return f"Cheapest that fits: {point(cheap)}. Fastest: {point(quick)}."
+    return f"Cheapest: {point(cheap)}. Fastest: {point(quick)}."
