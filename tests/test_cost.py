@@ -11,8 +11,10 @@ from specmath.money import (
     price_of_a_millisecond,
     replicas_needed,
     tokens_per_second,
+    usd_per_million_served,
     usd_per_million_tokens,
     usd_per_month,
+    wh_per_million_tokens,
 )
 from specmath.predict import predict
 from specmath.scenario import Scenario
@@ -48,6 +50,13 @@ def test_the_bill_falls_only_when_a_replica_leaves() -> None:
     np.testing.assert_array_equal(replicas_needed(10_000, speeds), [100, 96])
 
 
+def test_a_bill_over_what_is_served_and_energy_by_hand() -> None:
+    """$2628 a month at 1000 tokens/s, 2.628 billion a month: $1 a million. 720 W at 1000 tokens/s:
+    1000 s for a million, 200 Wh."""
+    assert usd_per_million_served(2628, 1000) == pytest.approx(1.0)
+    assert wh_per_million_tokens(1000, 720) == pytest.approx(200)
+
+
 def test_price_of_a_millisecond() -> None:
     assert price_of_a_millisecond(10, 12, 0.040, 0.030) == pytest.approx(0.2)
     assert price_of_a_millisecond(10, 9, 0.040, 0.030) is None, "cost falls"
@@ -55,11 +64,16 @@ def test_price_of_a_millisecond() -> None:
 
 
 def test_the_bill_of_the_example_by_hand() -> None:
-    """40 ms, 2.22×: 25 → 55.6 tokens/s. 1000 tokens/s: 40 replicas, then 18. $2.50 × 730 h each."""
+    """40 ms, 2.22×: 25 → 55.6 tokens/s. 1000 tokens/s: 40 replicas, then 18. $2.50 × 730 h each.
+    With a fifth of each kept free 20 → 44.4: 50 replicas, then 23."""
     example = Scenario(
         accepted_per_step=3, measured_gamma=4, gamma=4, target_ms=40, draft_ms=8,
-        demand_tokens_per_second=1000,
+        demand_tokens_per_second=1000, headroom=0,
     )  # fmt: skip
+    kept_free = bill(predict(example.model_copy(update={"headroom": 0.2})))
+    assert kept_free is not None
+    both = kept_free.plain.replicas, kept_free.speculative.replicas
+    assert [each and each.value for each in both] == [50, 23]
     found = bill(predict(example))
     assert found is not None
     assert (found.plain.replicas.value, found.speculative.replicas.value) == (40, 18)
@@ -83,11 +97,9 @@ def test_a_draft_on_its_own_gpu_has_a_price() -> None:
 def test_what_is_unknown_gives_no_bill() -> None:
     known = {"alpha": 0.8, "gamma": 4, "c": 0.1, "target_ms": 40, "demand_tokens_per_second": 100}
     assert bill(predict(Scenario(**known))) is not None
-    for name in ("target_ms", "demand_tokens_per_second", "usd_per_hour"):
-        assert bill(predict(Scenario(**known | {name: None}))) is None
-        assert name == "demand_tokens_per_second" or (
-            millisecond_price(predict(Scenario(**known | {name: None}))) is None
-        )
+    assert bill(predict(Scenario(**known | {"target_ms": None}))) is None
+    for name in ("target_ms", "usd_per_hour"):
+        assert millisecond_price(predict(Scenario(**known | {name: None}))) is None
 
 
 @pytest.mark.parametrize(
@@ -106,6 +118,8 @@ def test_what_is_unknown_gives_no_bill() -> None:
         (lambda: replicas_needed(-1, 1), ["demand_tokens_per_second", "-1"]),
         (lambda: replicas_needed(1, 0), ["replica_tokens_per_second", "> 0"]),
         (lambda: usd_per_month(1.5, gpus=1, usd_per_hour=1), ["replicas", "1.5"]),
+        (lambda: usd_per_million_served(1, 0), ["tokens_per_second", "> 0"]),
+        (lambda: wh_per_million_tokens(1, -5), ["watts", "-5"]),
     ],
 )
 def test_money_out_of_range_is_named(call: object, words: list[str]) -> None:

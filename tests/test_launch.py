@@ -14,8 +14,8 @@ from specmath.checks import InputError
 from specmath.drafters import kinds
 from specmath.engines import catalogue
 from specmath.launch import Launch, engines, launch
-from specmath.load import GammaRange, Schedule
 from specmath.scenario.endpoint import Endpoint, resolve
+from specmath.schedule import GammaRange, Schedule
 from specmath.words.launch import exactness, pasted
 
 GAMMA = 3

@@ -15,7 +15,8 @@ FLOORS = (
     "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "speculation", "evidence",
     "engines", "hardware", "models", "steptime", "drafters", "serving", "acceptance_record",
     "scenario", "sensitivity",
-    "predict", "frontier", "schedule", "load", "launch", "bill", "drafts", "logs", "review", "measure", "published",
+    "predict", "frontier", "schedule", "load", "launch", "bill", "drafts", "logs", "review",
+    "measure", "published",
     "words", "tables", "charts", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""

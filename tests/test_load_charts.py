@@ -1,4 +1,4 @@
-"""Figures over batch hold the study's numbers, and show what memory does not hold."""
+"""Figures over load and batch hold the study's numbers, and show what memory does not hold."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from specmath.charts.load import (
-    cost_over_batch,
+    cost_over_load,
     gamma_heat,
     operators_over_batch,
-    speedup_over_batch,
+    speedup_heat,
+    speedup_over_load,
+    throughput_latency,
 )
+from specmath.frontier import Frontier, frontier
 from specmath.load import load_study
+from specmath.palette import COST, PLAIN, SPECULATION
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.forms import EXAMPLE_PAIR
@@ -23,6 +27,7 @@ SCENARIO = Scenario(
 )
 STUDY = load_study(resolve(SCENARIO))
 BATCHES = [str(b) for b in STUDY.batches]
+OVER = frontier(resolve(SCENARIO))
 
 
 def trace(figure: Any, start: str) -> Any:
@@ -30,44 +35,86 @@ def trace(figure: Any, start: str) -> Any:
     return found
 
 
-def test_a_line_a_context_and_the_own_point() -> None:
-    figure = speedup_over_batch(STUDY)
-    names = ("Context 1k", "Context 2k (yours)", "Context 8k", "Context 32k")
-    own = trace(figure, "yours")
-    assert (own.x[0], own.y[0]) == ("24", STUDY.at_gamma[BATCHES.index("24"), 1])
-    assert figure.layout.xaxis.type == "category"
-    dashes = {trace(figure, name).line.dash for name in names}
-    assert len(dashes) == 4
+def over(**load: Any) -> Frontier:
+    return frontier(resolve(SCENARIO.model_copy(update={"batch": 1, "prompt_tokens": 512, **load})))
 
 
-def test_the_range_at_the_own_context_is_shaded() -> None:
-    band = trace(speedup_over_batch(STUDY), "Range (yours)")
-    low, high = (end[:, STUDY.own].tolist() for end in STUDY.ends)
-    assert list(band.x) == [*BATCHES, *reversed(BATCHES)]
+def test_speedup_over_load_with_its_range_and_the_own_point() -> None:
+    figure = speedup_over_load(OVER)
+    line, band = trace(figure, "Speedup"), trace(figure, "Range")
+    assert list(line.x) == [f"{p.load:,g}" for p in OVER.points]
+    assert list(line.y) == [p.speedup.value for p in OVER.points]
+    low, high = ([getattr(p.speedup, end) for p in OVER.points] for end in ("low", "high"))
+    assert list(band.x) == [*line.x, *reversed(line.x)]
     assert list(band.y) == [*high, *reversed(low)]
+    (own,) = (p for p in OVER.points if p.own)
+    assert (trace(figure, "yours").x[0], trace(figure, "yours").y[0]) == ("24", own.speedup.value)
+    assert figure.layout.xaxis.type == "category"
+    hollow = [symbol == "circle-open" for symbol in line.marker.symbol]
+    assert hollow == [not p.fits for p in OVER.points]
+    assert not hollow[0]
+    assert hollow[-1]
 
 
 @pytest.mark.parametrize(
-    ("load", "name"),
-    [({"batch": 24}, "yours"), ({"concurrency": 24}, "yours, if held"), ({"request_rate": 1}, "")],
+    ("load", "title"),
+    [
+        ({"batch": 24}, "Batch that is held: sequences decoded together"),
+        ({"concurrency": 24}, "Concurrency: requests in flight"),
+        ({"concurrency": 24, "arrivals": "one_wave"}, "Concurrency: requests sent at once"),
+        ({"request_rate": 1.0}, "Requests/s of one replica"),
+    ],
 )
-def test_a_loop_holds_no_batch(load: dict[str, int], name: str) -> None:
-    """The study holds each batch; a closed loop is below it at its own concurrency."""
-    given = SCENARIO.model_copy(update={"batch": 1, "prompt_tokens": 512, **load})
-    figure = speedup_over_batch(load_study(resolve(given)))
-    marks = [t.name for t in figure.data if t.mode == "markers+text"]
-    assert marks == [name] * bool(name)
+def test_the_axis_is_the_scenario_s_own_load(load: dict[str, Any], title: str) -> None:
+    figure = speedup_over_load(over(**load))
+    assert figure.layout.xaxis.title.text == title
+    assert [t.name for t in figure.data if t.mode == "markers+text"] == ["yours"]
+
+
+def test_throughput_against_latency_in_both_arms() -> None:
+    figure = throughput_latency(OVER)
+    for arm, (name, color, dash) in enumerate(
+        (("Plain decoding", PLAIN, "dash"), ("Speculation", SPECULATION, "solid"))
+    ):
+        line = trace(figure, name)
+        assert (line.line.color, line.line.dash) == (color, dash)
+        assert list(line.x) == [p.user[arm].value for p in OVER.points]
+        assert list(line.y) == [p.gpu[arm].value for p in OVER.points]
+        assert [text for text in line.text if text] == ["1", "24", "512"]
+        band = trace(figure, f"Range, {name.lower()}")
+        low, high = ([getattr(p.user[arm], end) for p in OVER.points] for end in ("low", "high"))
+        assert list(band.x) == [*low, *reversed(high)]
+        # What is drawn as one band moves both axes together: more for a user, more for a GPU.
+        low, high = ([getattr(p.gpu[arm], end) for p in OVER.points] for end in ("low", "high"))
+        assert list(band.y) == [*low, *reversed(high)]
+    assert "per user" in figure.layout.xaxis.title.text
+    assert "per GPU" in figure.layout.yaxis.title.text
+
+
+def test_a_measured_point_is_called_so() -> None:
+    free = over(concurrency=24)
+    (own,) = (p for p in free.points if p.own)
+    plain, ran = (1.2e3 / rate.value for rate in own.user)
+    measured = over(concurrency=24, target_ms=plain, run_gamma=4, run_ms=ran)
+    for make, times in ((throughput_latency, 2), (speedup_over_load, 1)):
+        names = [t.name for t in make(measured).data if t.mode == "markers+text"]
+        assert names == ["measured"] * times
+        assert "measured" not in [t.name for t in make(free).data]
 
 
 def test_hollow_where_memory_ends() -> None:
-    line = trace(speedup_over_batch(STUDY), "Context 32k")
-    hollow = [symbol == "circle-open" for symbol in line.marker.symbol]
-    assert hollow == [not fits for fits in STUDY.fits[:, 3]]
-    assert not hollow[0]
-    assert hollow[-1]
-    text = gamma_heat(STUDY).data[0].text
-    for j, row in enumerate(text):
-        assert [cell.startswith("(") for cell in row] == [not f for f in STUDY.fits[:, j]]
+    for figure in (gamma_heat(STUDY), speedup_heat(STUDY)):
+        for j, row in enumerate(figure.data[0].text):
+            assert [cell.startswith("(") for cell in row] == [not f for f in STUDY.fits[:, j]]
+
+
+def test_the_heat_of_speedups_has_the_study_s_and_their_ends() -> None:
+    heat = speedup_heat(STUDY).data[0]
+    np.testing.assert_allclose(2.0**heat.z, STUDY.at_gamma.T)
+    shown = np.array(heat.customdata)
+    for k, values in enumerate((STUDY.at_gamma, *STUDY.ends)):
+        np.testing.assert_allclose(shown[..., k], values.T)
+    assert heat.zmin == -heat.zmax, "pale at 1×, as far each way"
 
 
 def test_stacks_add_up_to_the_two_steps() -> None:
@@ -100,20 +147,21 @@ def test_no_bar_for_what_is_not_paid() -> None:
     assert two - one == {"All-reduce"}
 
 
-def test_cost_lines() -> None:
-    figure = cost_over_batch(STUDY, SCENARIO)
-    plain, best = trace(figure, "Plain"), trace(figure, "Speculative")
+def test_cost_over_load_in_both_arms_with_their_ranges() -> None:
     price = SCENARIO.usd_per_hour or 0
-    dollars = price / 3600 * STUDY.plain_seconds / STUDY.batches * 1e6
-    np.testing.assert_allclose(plain.y, dollars)
-    rows = np.arange(len(BATCHES))
-    speed = STUDY.speedup[rows, STUDY.own, STUDY.recommended_gamma[:, STUDY.own]]
-    np.testing.assert_allclose(best.y, dollars / speed)
+    figure = cost_over_load(OVER, price)
+    for arm, (name, color) in enumerate((("Plain", PLAIN), ("Speculation", COST))):
+        line, band = trace(figure, name), trace(figure, f"Range, {name.lower()}")
+        assert line.line.color == color
+        dollars = [price / 3600 / p.gpu[arm].value * 1e6 for p in OVER.points]
+        np.testing.assert_allclose(line.y, dollars)
+        high = [price / 3600 / (p.gpu[arm].low or 0) * 1e6 for p in OVER.points]
+        np.testing.assert_allclose(band.y[: len(high)], high)
     assert figure.layout.yaxis.type == "log"
 
 
 @pytest.mark.parametrize(
-    "make", [speedup_over_batch, gamma_heat, operators_over_batch], ids=lambda f: f.__name__
+    "make", [speedup_heat, gamma_heat, operators_over_batch], ids=lambda f: f.__name__
 )
 def test_axes_have_titles(make: Any) -> None:
     figure = make(STUDY)

@@ -85,15 +85,6 @@ def test_operators_add_up_to_the_step() -> None:
     np.testing.assert_allclose(tokens * plain / step, STUDY.at_gamma[:, STUDY.own])
 
 
-def test_schedule_is_the_best_gamma_of_the_study() -> None:
-    """The text to paste and the heat map say the same at every batch of both."""
-    for study in (STUDY, study_of(scenario(draft="ngram", alpha=0.9))):
-        for batch, best in zip(study.batches, study.recommended_gamma[:, study.own], strict=True):
-            if batch <= 256:
-                ranges = study.schedule.ranges
-                assert next(part.gamma for part in ranges if batch <= part.high) == best
-
-
 def test_what_fits_is_what_memory_says() -> None:
     """Largest batch by hand at 1k: 90% of the H100 less both models' weights and activations, over
     the caches of 1,024 + 5 tokens in blocks of 16 and the logits of 5 positions."""
@@ -139,34 +130,6 @@ def test_a_mixture_pays_least_at_small_batch() -> None:
     assert speeds[1] < speeds[4]
     assert speeds[4] < speeds[16] < speeds[32]
     assert speeds[512] < 1
-    held = set(study.batches[: study.held].tolist())
-    assert 512 not in held
-    for one, batches in (
-        (study, held),
-        (replace(study, fits=np.ones_like(study.fits)), set(speeds)),
-    ):
-        runs = one.pays()
-        inside = {b for low, high in runs for b in one.batches.tolist() if low <= b <= high}
-        assert inside == {b for b, s in speeds.items() if s > 1 and b in batches}
-        assert len(runs) == 1
-
-
-def test_money_over_batch() -> None:
-    s = scenario(usd_per_hour=4, tensor_parallel=2, draft_gpus=1)
-    study, own = study_of(s), study_of(s).own
-    best = study.recommended_gamma[:, own]
-    dollars = study.usd_per_million(s, best)
-    for i, batch in enumerate(study.batches):
-        gpus = 3 if best[i] else 2
-        rate = batch * study.speedup[i, own, best[i]] / study.plain_seconds[i]
-        assert dollars[i] == pytest.approx(gpus * 4 / 3600 / rate * 1e6)
-    # Without extra GPUs the cost follows the speedup.
-    one, best = scenario(usd_per_hour=4), STUDY.recommended_gamma[:, STUDY.own]
-    none = np.zeros(len(STUDY.batches), dtype=np.int64)
-    np.testing.assert_allclose(
-        STUDY.usd_per_million(one, none) / STUDY.usd_per_million(one, best),
-        STUDY.speedup[np.arange(len(best)), STUDY.own, best],
-    )
 
 
 def test_gamma_beyond_the_heads_is_not_studied() -> None:

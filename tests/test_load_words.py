@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specmath.estimate import Estimate
+from specmath.frontier import Frontier, frontier
 from specmath.load import LoadStudy, load_study
 from specmath.predict import predict
 from specmath.scenario import Scenario
@@ -21,6 +23,7 @@ from specmath.words.load import (
     context_sentence,
     held_sentence,
     load_sentence,
+    loads_sentence,
     memory_sentence,
     roof_sentence,
 )
@@ -35,51 +38,76 @@ def study(**changes: Any) -> LoadStudy:
     return load_study(resolve(scenario(decode_only="yes", **changes)))
 
 
-def with_speedups(values: list[float]) -> LoadStudy:
-    """A study whose speedup at γ=4 and own context is the list, one a batch 1, 2, … 512, all of
-    which fit."""
-    base = study(gpu="B200 SXM")
-    assert base.fits[:, base.own].all()
-    speedup = np.full_like(base.speedup, 0.5)
-    speedup[..., 0] = 1.0
-    speedup[:, base.own, 4] = values
-    return replace(base, speedup=speedup)
+BASE = scenario(decode_only="yes", batch=2, gpu="B200 SXM")
+OVER, STUDY = frontier(resolve(BASE)), load_study(resolve(BASE))
+"""Batches 1, 2, 4 … 512, all of which fit."""
+
+
+def with_speedups(values: list[float], width: float = 1.0) -> Frontier:
+    """The frontier whose speedups are the list, each open by the factor either way."""
+    points = tuple(
+        replace(point, speedup=Estimate.between(value, value / width, value * width))
+        for point, value in zip(OVER.points, values, strict=True)
+    )
+    return replace(OVER, points=points)
 
 
 @pytest.mark.parametrize(
-    ("speeds", "says"),
+    ("speeds", "width", "says"),
     [
-        (10 * [1.5], ["load does not kill it", "from 1.50× faster at batch 1 to 1.50×"]),
-        ([2, 2, 1.5, 1.2] + 6 * [0.8], ["pays up to batch 8:", "2.00×", "20% slower at batch 512"]),
-        (10 * [0.9], ["does not pay at any batch"]),
-        (10 * [1.0], ["does not pay at any batch"]),
-        ([0.9, 0.9] + 8 * [1.2], ["pays at batch 4 to 512 only", "from 10% slower at batch 1"]),
-        (
-            [1.1, 0.9, 0.9, 1.3, 1.4, 1.2] + 4 * [0.7],
-            ["pays at batch 1 and 8 to 32 only", "to 1.40× faster at batch 16 to 30% slower"],
-        ),
+        (10 * [1.5], 1.2, ["Load does not kill it: γ=4 is faster at every batch: from 1.50× faster "
+                           "(1.25× to 1.80×) at batch 1 to 1.50× faster"]),
+        (10 * [1.5], 2.0, ["γ=4 is faster nowhere surely, and in the middle of its range at every "
+                           "batch"]),
+        ([2, 2, 1.5, 1.2] + 6 * [0.8], 1.3,
+         ["γ=4 is faster surely up to batch 4, and in the middle of its range up to batch 8:",
+          "2.00×", "20% slower (0.615× to 1.04×) at batch 512"]),
+        (10 * [0.9], 1.2, ["γ=4 is no faster in the middle of its range at any batch"]),
+        (10 * [1.0], 1.0, ["no faster in the middle of its range at any batch"]),
+        ([0.9, 0.9] + 8 * [1.2], 1.0,
+         ["surely at batch 4 to 512 only", "from 10% slower (0.900× to 0.900×) at batch 1"]),
+        ([1.1, 0.9, 0.9, 1.3, 1.4, 1.2] + 4 * [0.7], 1.0,
+         ["at batch 1 and 8 to 32 only", "to 1.40× faster", "at batch 16 to 30% slower"]),
     ],
-)
-def test_where_it_pays(speeds: list[float], says: list[str]) -> None:
-    said = load_sentence(with_speedups(speeds))
+)  # fmt: skip
+def test_where_it_pays(speeds: list[float], width: float, says: list[str]) -> None:
+    said = load_sentence(with_speedups(speeds, width), STUDY)
     assert all(words in said for words in says), said
-    assert said.startswith("At context 1,024, γ=4 ")
 
 
 def test_plain_decoding_has_no_cliff() -> None:
-    assert load_sentence(study(gamma=0)).startswith("γ=0 is plain decoding")
+    endpoint = resolve(scenario(decode_only="yes", gamma=0))
+    assert load_sentence(frontier(endpoint), load_study(endpoint)).startswith("γ=0 is plain")
 
 
 def test_the_cliff_names_best_gamma_and_memory() -> None:
-    found = study()
-    said = load_sentence(found)
+    endpoint = resolve(scenario(decode_only="yes"))
+    found = load_study(endpoint)
+    said = load_sentence(frontier(endpoint), found)
     best = found.recommended_gamma[:, found.own]
     # Memory holds 333, so batch 512 says nothing.
     assert f"The recommended γ goes from {best[0]} to {best[-2]}." in said
-    assert re.search(r" at batch 333[.:] ", said)
+    assert re.search(r" at batch 333[.:]", said)
     assert "512" not in said
     assert "Memory holds batches up to 333 with the draft." in said
-    assert "Memory" not in load_sentence(study(gpu="B200 SXM"))
+    assert "Memory" not in load_sentence(OVER, STUDY)
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ({"concurrency": 8}, "concurrency"),
+        ({"request_rate": 2.0, "prompt_tokens": 512}, "requests/s"),
+    ],
+)
+def test_the_load_is_called_what_the_scenario_calls_it(load: dict[str, Any], words: str) -> None:
+    endpoint = resolve(scenario(**load))
+    assert f"at {words} " in load_sentence(frontier(endpoint), load_study(endpoint))
+
+
+def test_what_was_measured_says_where_it_holds() -> None:
+    assert "scaled" not in loads_sentence(OVER)
+    assert "scaled" in loads_sentence(replace(OVER, measured=(True, False)))
 
 
 def with_operators(base: LoadStudy, **microseconds: float) -> LoadStudy:
@@ -152,60 +180,55 @@ def test_what_the_draft_takes_of_the_memory_can_cost_more_than_it_gains() -> Non
 
 
 def test_cheapest_and_fastest_within_memory() -> None:
-    """By brute force over the batches that fit."""
-    s = scenario()
-    found = load_study(resolve(s))
-    usd = found.usd_per_million(s, found.recommended_gamma[:, found.own])
-    said = cheapest_sentence(found, usd)
-    rows = [i for i, b in enumerate(found.batches) if b <= 333]
-    cheap = min(rows, key=lambda i: usd[i])
-    assert f"Cheapest that fits: batch {found.batches[cheap]} with" in said
-    assert found.batches[cheap] == 333, "512 would be cheaper, and does not fit"
-    assert usd[-1] < usd[cheap]
-    assert "Fastest: batch 1 with" in said
+    """By brute force over the batches that fit, in both arms."""
+    s = scenario(batch=8)
+    found = frontier(resolve(s))
+    price = s.usd_per_hour or 0
+    said = cheapest_sentence(found, price)
+    fits = [p for p in found.points if p.load <= 333]
+    assert len(fits) == len(found.points) - 1
+    cheap = min((p.usd(price)[arm].value, p.load, arm) for p in fits for arm in (0, 1))
+    how = f"with γ={s.gamma}" if cheap[2] else "without speculation"
+    assert f"Cheapest: batch {cheap[1]:g} {how}, " in said
+    assert cheap[1] == 333, "512 would be cheaper, and does not fit"
+    assert "Fastest: batch 1 with γ=4, " in said
 
 
 def test_load_is_judged_within_the_memory() -> None:
     """70B on 4 H100 at 4k: memory holds 117 sequences, so batch 128 to 512 is no evidence."""
-    found = study(
-        model="Llama-3.1-70B", draft="eagle3", tensor_parallel=4, context_tokens=4096, batch=16
-    )
+    endpoint = resolve(
+        scenario(
+            decode_only="yes", model="Llama-3.1-70B", draft="eagle3", tensor_parallel=4,
+            context_tokens=4096, batch=16,
+        )
+    )  # fmt: skip
+    found = load_study(endpoint)
     assert found.tax
     limit = found.tax.speculative_batch
     assert 64 < limit < 128
-    said = load_sentence(found)
-    assert "load does not kill it" in said
-    assert f"at batch {limit}: " in said
+    said = load_sentence(frontier(endpoint), found)
+    assert f"at batch {limit}." in said
     assert f"Memory holds batches up to {limit} with the draft." in said
     assert found.schedule.ranges[-1].high == limit
+    assert found.choice.batches[-1] == limit
     for text in (said, context_sentence(found), roof_sentence(found)):
         assert not {"128", "256", "512"} & set(re.findall(r"batch (\d+)", text)), text
 
 
 def test_the_end_of_the_memory_is_part_of_the_judgement() -> None:
     """70B with a 1B at 8k, α=0.52: γ=4 pays at batch 32 and no longer at the 40 that fit."""
-    found = study(
-        alpha=0.52, model="Llama-3.1-70B", tensor_parallel=4, context_tokens=8192, batch=16
-    )
+    endpoint = resolve(
+        scenario(
+            decode_only="yes", alpha=0.52, model="Llama-3.1-70B", tensor_parallel=4,
+            context_tokens=8192, batch=16,
+        )
+    )  # fmt: skip
+    found = load_study(endpoint)
     assert found.tax
     assert found.tax.speculative_batch == 40
     row = found.batches.tolist().index(40)
     assert found.at_gamma[row - 1, found.own] > 1 > found.at_gamma[row, found.own]
-    assert "pays up to batch 32:" in load_sentence(found)
-
-
-def test_where_the_gamma_in_use_never_pays_the_one_that_does_is_named() -> None:
-    found = study(alpha=0.45, context_tokens=8192, gamma=8)
-    speeds = found.speedup[: found.held, found.own]
-    assert speeds[:, 8].max() <= 1
-    row = int(np.argmax(speeds.max(axis=1)))
-    said = load_sentence(found)
-    gamma = int(found.recommended_gamma[row, found.own])
-    assert gamma >= 1
-    assert f"γ=8 does not pay at any batch. γ={gamma} does: " in said
-    assert f"{speeds[row, gamma]:.2f}× faster at batch {found.batches[row]}." in said
-    nothing = load_sentence(with_speedups(10 * [0.9]))
-    assert nothing.endswith("does not pay at any batch. No other γ does.")
+    assert "in the middle of its range up to batch 32:" in load_sentence(frontier(endpoint), found)
 
 
 @pytest.mark.parametrize(

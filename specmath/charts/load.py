@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from specmath.charts.pieces import (
     INK,
+    QUIET,
     Trace,
     axis,
     band_of,
@@ -83,34 +84,43 @@ def speedup_over_load(found: Frontier) -> go.Figure:
 
 def throughput_latency(found: Frontier) -> go.Figure:
     """Output tokens a second of one GPU over those of one user, a point a load, in both arms."""
-    traces, arms = [], (("Plain decoding", PLAIN, "dash"), ("Speculation", SPECULATION, "solid"))
-    for arm, (name, color, dash) in enumerate(arms):
-        points = [p for p in found.points if p.carried or not arm]
-        user, gpu = (with_ends(getattr(p, of)[arm] for p in points) for of in ("user", "gpu"))
-        # Both ends of a load at once: what is open moves throughput and latency together.
-        edge = np.concatenate((user[1], user[2][::-1])), np.concatenate((gpu[1], gpu[2][::-1]))
-        fill = {"fill": "toself", "fillcolor": shade(color, 0.18), "line": {"width": 0}}
-        traces.append(trace("scatter", *edge, name=f"Range, {name.lower()}", hoverinfo="skip",
-                            mode="lines", showlegend=False, **fill))  # fmt: skip
-        loads = [_load(p) for p in points]
-        shown = [_load(p) if p.own or i in (0, len(points) - 1) else ""
-                 for i, p in enumerate(points)]  # fmt: skip
-        where = "top right" if arm else "bottom left"
-        look: Trace = {
-            "mode": "lines+markers+text", "text": shown, "textposition": where, "customdata": loads,
-            "marker": _points([p.fits for p in points]), "cliponaxis": False,
-            "hovertemplate": f"{LOADS[found.loop]} %{{customdata}}: %{{x:.3s}} tok/s per user, "
-            "%{y:.3s} per GPU",
-        }  # fmt: skip
-        traces.append(line_of(user[0], gpu[0], name, color, dash, **look))
-        for i in (i for i, p in enumerate(points) if p.own):
-            said = "measured" if found.measured[arm] else ""
-            traces.append(mark_of(user[0][i], gpu[0][i], said, color, "diamond", "bottom right"))
+    traces = [*_curve(found, 0, "Plain decoding", PLAIN), *_curve(found, 1, "Speculation",
+                                                                  SPECULATION)]  # fmt: skip
     return figure_of(
         axis("Output tokens/s per user (faster →)", rangemode="tozero"),
         axis("Output tokens/s per GPU (cheaper ↑)", rangemode="tozero"),
         traces, hovermode="closest",
     )  # fmt: skip
+
+
+def _curve(found: Frontier, arm: int, name: str, color: str) -> list[Trace]:
+    """One arm: its range, its points by load, and where it was measured or the scenario stands."""
+    points = [p for p in found.points if p.carried or not arm]
+    user, gpu = (with_ends(getattr(p, of)[arm] for p in points) for of in ("user", "gpu"))
+    # Both ends of a load at once: what is open moves throughput and latency together.
+    edge = np.concatenate((user[1], user[2][::-1])), np.concatenate((gpu[1], gpu[2][::-1]))
+    look: Trace = {"fill": "toself", "fillcolor": shade(color, 0.18), "line": {"width": 0},
+                   "mode": "lines", "name": f"Range, {name.lower()}"}  # fmt: skip
+    loads, ends = [_load(p) for p in points], (0, len(points) - 1)
+    where = ["top right" if arm else "bottom left"] * len(points)
+    where[-1] = "bottom left" if arm else "top right"  # full, the two arms meet
+    line: Trace = {
+        "mode": "lines+markers+text", "textposition": where, "customdata": loads,
+        "text": [_load(p) if p.own or i in ends else "" for i, p in enumerate(points)],
+        "marker": _points([p.fits for p in points]), "cliponaxis": False,
+        "hovertemplate": f"{LOADS[found.loop]} %{{customdata}}: %{{x:.3s}} tok/s per user, "
+        "%{y:.3s} per GPU",
+    }  # fmt: skip
+    said = "measured" if found.measured[arm] else ""
+    return [
+        trace("scatter", *edge, **look | QUIET),
+        line_of(user[0], gpu[0], name, color, "solid" if arm else "dash", **line),
+        *(
+            mark_of(user[0][i], gpu[0][i], said, color, "diamond", "bottom right")
+            for i, p in enumerate(points)
+            if p.own
+        ),
+    ]
 
 
 def cost_over_load(found: Frontier, usd_per_hour: float) -> go.Figure:

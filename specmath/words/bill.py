@@ -28,7 +28,8 @@ def bill_sentence(p: Prediction, found: Bill | None) -> str:
     assert plain is not None
     assert ours is not None
     change_of = ours.with_(plain, lambda now, before: now - before)
-    both = f"{interval(ours, _whole)} replicas with γ={p.gamma}, {interval(plain, _whole)} without"
+    many = "replica" if interval(ours, _whole) == "1" else "replicas"
+    both = f"{interval(ours, _whole)} {many} with γ={p.gamma}, {interval(plain, _whole)} without"
     return f"{_falls(change_of)}{both}{_bills(found)}."
 
 
@@ -39,15 +40,15 @@ def _falls(replicas: Estimate) -> str:
     if high < 0:
         return ""
     if low < 0:
-        return "It is open whether a replica leaves: "
-    return "No replica leaves: " if high == low == 0 else "No replica leaves, more may be needed: "
+        return f"It is open whether a replica leaves{' or more are needed' if high > 0 else ''}: "
+    return "No replica leaves: " if high == 0 else "No replica leaves, more may be needed: "
 
 
 def _bills(found: Bill) -> str:
     plain, ours = found.plain.usd_per_month, found.speculative.usd_per_month
     if plain is None or ours is None:
-        return f". {UNPRICED}".rstrip(".")
-    if plain.value == ours.value and plain.low == ours.low and plain.high == ours.high:
+        return f". {UNPRICED.removesuffix('.')}"
+    if interval(plain, usd) == interval(ours, usd):
         return f". The bill stays at {interval(ours, usd)} a month"
     said = change(ours.value, plain.value)
     if ours.low is not None:
