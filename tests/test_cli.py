@@ -15,14 +15,16 @@ import openpyxl
 import pytest
 from helpers.command_line import Capture, fault, run
 
+from specmath.bill import bill
 from specmath.cli import main
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
-from specmath.scenario.files import to_toml
-from specmath.tables import gamma_table
+from specmath.scenario.files import revised, to_toml
+from specmath.tables import bill_table, gamma_table
+from specmath.words.bill import bill_sentence, served_words
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("predict", "gamma", "crossover", "sweep", "export", "serve")
+COMMANDS = ("predict", "cost", "gamma", "crossover", "sweep", "export", "serve")
 TIMES = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4")
 BASIC = ("--alpha", "0.8", "--c", "0.1", "--gamma", "4")
 
@@ -66,12 +68,33 @@ def test_a_measured_curve_of_verification(capsys: Capture) -> None:
 
 
 def test_a_demand_gives_the_bill(capsys: Capture) -> None:
-    """1000 tokens/s at 25 a replica is 40; at 160/72 times that, 18. 730 h of 2.50 USD each."""
+    """1000 tokens/s at 25 a replica is 40; at 160/72 times that, 18. 730 h of 2.50 USD each. Unless
+    told, a fifth of each is kept free: 1000 / 20 is 50."""
     example = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4", "--accepted-per-step", "3")
     options = (*example, "--demand-tokens-per-second", "1000", "--format", "json")
-    found = json.loads(run(capsys, "predict", *options))
+    assert json.loads(run(capsys, "predict", *options))["replicas_plain"] == 50
+    found = json.loads(run(capsys, "predict", *options, "--headroom", "0"))
     assert (found["replicas_plain"], found["replicas"]) == (40, 18)
     assert found["usd_per_month"] == pytest.approx(18 * 730 * 2.5)
+
+
+def test_the_bill_of_the_command_is_that_of_the_page(capsys: Capture) -> None:
+    """The same table and the same sentences, from any way to say what is served."""
+    example = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4", "--accepted-per-step", "3")
+    for demand in ("--replicas", "--demand-requests-per-second", "--demand-tokens-per-second"):
+        arguments = ("cost", *example, demand, "9", "--headroom", "0.1")
+        field = demand.removeprefix("--").replace("-", "_")
+        p = predict(revised(EXAMPLE, {field: 9, "headroom": 0.1}))
+        billed = bill(p)
+        assert billed
+        rows = json.loads(run(capsys, *arguments, "--format", "json"))
+        assert rows == bill_table(billed).rows()
+        text = run(capsys, *arguments)
+        assert bill_sentence(p, billed) in text
+        assert served_words(p.scenario, billed) in text
+        assert "The bill falls only when a replica leaves" in text
+    assert "Say what you serve" in run(capsys, "cost", *example)
+    assert "target_ms must be given" in fault(capsys, "cost", "--alpha", "0.8", "--c", "0.1")
 
 
 def test_predict_as_csv_is_one_row(capsys: Capture) -> None:

@@ -13,13 +13,20 @@ import pytest
 from helpers.command_line import Capture, fault, run
 
 from specmath import models, steptime
+from specmath.frontier import frontier
 from specmath.launch import launch
 from specmath.load import load_study
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import to_toml
 from specmath.scenario.server import error_of, pair_of
-from specmath.tables import batch_table
+from specmath.tables import batch_table, load_table
+from specmath.words.load import (
+    load_sentence,
+    schedule_sentence,
+    single_sentence,
+    switching_sentence,
+)
 
 CONFIGS = Path(__file__).parent / "data" / "model_configs"
 CONFIG_8B = str(CONFIGS / "Qwen--Qwen3-8B.json")
@@ -104,7 +111,8 @@ def test_a_gpu_of_ones_own_numbers(capsys: Capture) -> None:
 
 
 def test_the_bill_of_computed_steps_has_its_ends(capsys: Capture) -> None:
-    asked = ("--batch", "16", "--demand-tokens-per-second", "100000", "--format", "json")
+    asked = ("--batch", "16", "--demand-tokens-per-second", "100000", "--headroom", "0")
+    asked += ("--format", "json")
     row = json.loads(run(capsys, "predict", *PAIR, *asked))
     for name in ("replicas_plain", "replicas", "usd_per_month_plain", "usd_per_month"):
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
@@ -161,18 +169,29 @@ def test_batch_is_the_table_and_the_schedule(capsys: Capture) -> None:
     for found, row in zip(rows, expected, strict=True):
         assert float(found["walltime_improvement"]) == pytest.approx(row["walltime_improvement"])
     text = run(capsys, "batch", *PAIR)
+    study = load_study(predict(SCENARIO).endpoint)
     for words in (
         "Memory holds batches up to 333",
         "the draft costs 106 sequences",
-        "14%",
-        "stalled",
+        load_sentence(frontier(predict(SCENARIO).endpoint), study),
+        single_sentence(study.choice),
+        schedule_sentence(study.choice),
+        switching_sentence(study.choice),
     ):
         assert words in text
+    assert "stalled" not in text, "of a schedule, which is not advised here"
+
+
+def test_throughput_over_load_is_the_table_of_the_page(capsys: Capture) -> None:
+    rows = json.loads(run(capsys, "batch", *PAIR, "--throughput", "--format", "json"))
+    assert rows == load_table(predict(SCENARIO)).rows()
 
 
 def test_the_schedule_alone_is_a_command_to_paste(capsys: Capture) -> None:
-    """The ranges begin at 1, leave no gap, and hold the γ of the study."""
-    words = shlex.split(run(capsys, "batch", *PAIR, "--schedule"))
+    """The ranges begin at 1, leave no gap, and hold the γ of the study; that it is not advised here
+    is said in a comment."""
+    printed = run(capsys, "batch", *PAIR, "--schedule")
+    words = shlex.split(printed, comments=True)
     assert words[:2] == ["vllm", "serve"]
     found = json.loads(words[words.index("--speculative-config") + 1])
     ranges = found["num_speculative_tokens_per_batch_size"]
@@ -183,6 +202,8 @@ def test_the_schedule_alone_is_a_command_to_paste(capsys: Capture) -> None:
         assert (low, high, gamma) == (part.low, part.high, part.gamma)
     assert following == 257
     assert found["num_speculative_tokens"] == max(gamma for _, _, gamma in ranges)
+    assert not study.choice.advised
+    assert "\n# Not advised. One γ for every batch" in printed
 
 
 def test_launch_is_the_librarys(capsys: Capture) -> None:

@@ -17,8 +17,8 @@ DOCUMENTED = (
     "spelling", "hardware", "models.config", "models.catalogue", "models.names", "models.dtypes",
     "steptime.roofline", "drafters.catalogue", "drafters.host", "serving.pair", "serving.memory",
     "scenario.files", "scenario.endpoint", "sensitivity", "predict", "words.verdict", "money",
-    "bill", "drafts", "load", "logs.detect", "review.before_after", "review.drift",
-    "review.diagnosis", "review.into_scenario", "review.observed", "published.rows",
+    "bill", "drafts", "load", "schedule", "evidence", "logs.detect", "review.before_after",
+    "review.drift", "review.diagnosis", "review.into_scenario", "review.observed", "published.rows",
     "published.case", "published.nearest", "published.submission", "tables.prediction",
     "tables.files", "acceptance_record",
 )  # fmt: skip

@@ -176,13 +176,13 @@ def batch_command(
 
 
 def _say_schedule(prediction: Prediction, study: LoadStudy) -> None:
-    """The command alone on standard output; on stderr what speaks against it."""
+    """The command alone, and below it as a comment of the shell what speaks against it."""
     if not study.schedule.pays:
         raise InputError("no batch size pays: leave speculation off instead of a schedule")
     say(pasted(launch(prediction.endpoint, study.gamma, schedule=study.schedule)))
     if not study.choice.advised:
         against = f"{single_sentence(study.choice)} {schedule_sentence(study.choice)}"
-        say(f"Note: {against}", err=True)
+        say(f"# Not advised. {against}")
 
 
 @click.command(

@@ -74,7 +74,7 @@ def _verify(draw: Any, gamma: int) -> dict[str, Any]:
 REST = (
     "overhead", "c_hat", "sigma", "batch", "tensor_parallel", "draft_gpus", "target_billions",
     "draft_billions", "temperature", "output_tokens", "ttft_ms", "usd_per_hour",
-    "demand_tokens_per_second",
+    "demand_tokens_per_second", "headroom",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from specmath.predict import predict
 from specmath.scenario import EXAMPLE
 from specmath.scenario.files import revised, to_link
 from specmath.theorems import walltime_improvement
+from specmath.words.bill import bill_sentence
 
 pytestmark = pytest.mark.browser
 
@@ -102,10 +103,12 @@ def _uses(visitor: Visitor, alpha: float, c: float) -> None:
 
 def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
     visitor.open("cost", **to_link(EXAMPLE))
-    expect(visitor.page.get_by_text("Unknown: give the output tokens")).to_be_visible()
-    visitor.unfold("Money")
-    visitor.type_number("Output tokens a second to serve (tokens/s)", "1000")
-    expected = bill(predict(revised(EXAMPLE, {"demand_tokens_per_second": 1000})))
+    visitor.says("Say what you serve: the bill falls only when a replica leaves.")
+    visitor.type_number("Headroom (share)", "0")
+    visitor.type_number("or output tokens/s", "1000")
+    served = {"demand_tokens_per_second": 1000, "headroom": 0}
+    p = predict(revised(EXAMPLE, served))
+    expected = bill(p)
     assert expected
     # By hand: 1000 tokens/s over 25 a replica is 40; over 160/72×25 = 55.6 a replica, 18; where
     # half a plain step comes on top, 160/92.4×25 = 43.3, 24.
@@ -120,6 +123,7 @@ def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
         assert shows(changed, (18 - 40) * 730 * 2.5)
 
     until(billed)
+    visitor.says(bill_sentence(p, expected))
     # Each regime's latency stands beside its cost; compute-bound is dearer and slower.
     regimes = visitor.table("Regime")
     p = visitor.prediction()
@@ -127,9 +131,23 @@ def test_demand_gives_whole_replicas_and_a_bill(visitor: Visitor) -> None:
     assert any(shows(cell, 40 * p.operations.value) for cell in cells)
     assert shows(cells[-1], 100 * (p.operations.value - 1))
     # One token a second more than 18 replicas carry, and the 19th comes.
-    visitor.type_number("Output tokens a second to serve (tokens/s)", "1001")
+    visitor.type_number("or output tokens/s", "1001")
 
     def one_more() -> None:
         assert visitor.table("Plain")["Replicas"] == ["41", "19 to 24", "−22 to −17"]
 
     until(one_more)
+    # Replicas say the demand in another way: the tokens make room.
+    visitor.type_number("or replicas you run", "40")
+
+    def by_replicas() -> None:
+        s = visitor.scenario()
+        assert (s.replicas, s.demand_tokens_per_second) == (40, None)
+        assert visitor.table("Plain")["Replicas"] == ["40", "18 to 24", "−22 to −16"]
+
+    until(by_replicas)
+    # What is wrong withdraws the answer, and the box that mends it stays.
+    visitor.type_number("Headroom (share)", "2")
+    until(visitor.has_no_answer)
+    visitor.type_number("Headroom (share)", "0.1")
+    visitor.says("40 without")

@@ -1,4 +1,4 @@
-"""From a GPU, a config.json and a draft to the cliff over batch, and to the schedule to paste."""
+"""From a GPU, a config.json and a draft to the cliff over load, and to the line to paste."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from pages.ui.state import start
 from specmath import hardware, models
+from specmath.frontier import frontier
 from specmath.launch import launch
 from specmath.load import load_study
 from specmath.predict import predict
@@ -21,7 +22,14 @@ from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import build, revised, to_link
 from specmath.scenario.forms import EXAMPLE_PAIR
 from specmath.tables import drafters_table
-from specmath.words.load import load_sentence, memory_sentence, roof_sentence
+from specmath.words.load import (
+    load_sentence,
+    memory_sentence,
+    roof_sentence,
+    schedule_sentence,
+    single_sentence,
+    switching_sentence,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -43,27 +51,38 @@ def paste_config(visitor: Visitor, whose: str, text: str) -> None:
 
 
 def check_page(visitor: Visitor, scenario: Scenario) -> None:
-    """The cliff, the heat map, the operators, the words and the schedule are the library's."""
-    study = load_study(resolve(scenario))
+    """The cliff, throughput, operators, words and the line to paste are the library's."""
+    endpoint = resolve(scenario)
+    study, over = load_study(endpoint), frontier(endpoint)
     figures = visitor.figures()
-    assert len(figures) == 3
-    lines, _, bars = figures
-    batches = [str(b) for b in study.batches]
-    for i, context in enumerate(study.contexts):
-        (name,) = [n for n in lines if n and n.startswith(f"Context {context // 1024}k")]
-        assert lines[name]["x"] == batches
-        assert lines[name]["y"] == pytest.approx(study.at_gamma[:, i].tolist(), rel=1e-12)
+    assert len(figures) == 5
+    speedups, both, _, _, bars = figures
+    line = speedups[f"Speedup at γ={over.gamma}"]
+    assert line["x"] == [f"{p.load:,g}" for p in over.points]
+    assert line["y"] == pytest.approx([p.speedup.value for p in over.points], rel=1e-12)
+    for arm, name in enumerate(("Plain decoding", "Speculation")):
+        assert both[name]["x"] == pytest.approx([p.user[arm].value for p in over.points])
+        assert both[name]["y"] == pytest.approx([p.gpu[arm].value for p in over.points])
     step = np.array(study.speculative_operators["weights"]) / study.plain_seconds
     assert bars["Weights"]["y"] == pytest.approx(step.tolist())
-    assert any(load_sentence(study) in m for m in visitor.messages())
+    assert any(load_sentence(over, study) in m for m in visitor.messages())
     text = visitor.page.get_by_test_id("stMain").inner_text()
-    for sentence in (roof_sentence(study), memory_sentence(study)):
+    choice = study.choice
+    said = roof_sentence(study), memory_sentence(study), single_sentence(choice)
+    for sentence in (*said, schedule_sentence(choice), switching_sentence(choice)):
         assert sentence in text
     shown = visitor.page.get_by_test_id("stCode").first.inner_text()
-    line = launch(resolve(scenario), study.gamma, schedule=study.schedule).command
-    assert "".join(shown.split()) == "".join(line.split())
+    schedule = choice.schedule if choice.advised else None
+    command = launch(endpoint, choice.gamma, schedule=schedule).command
+    assert "".join(shown.split()) == "".join(command.split())
     assert "excess" in {u.field for u in visitor.prediction().speedup.basis.over}
     assert "mean error of a step 3% with the model held out" in text
+
+
+def said_of(scenario: Scenario) -> str:
+    """The answer of the page."""
+    endpoint = resolve(scenario)
+    return load_sentence(frontier(endpoint), load_study(endpoint))
 
 
 def test_from_a_config_to_the_cliff_to_the_schedule(visitor: Visitor) -> None:
@@ -96,13 +115,13 @@ def test_from_a_config_to_the_cliff_to_the_schedule(visitor: Visitor) -> None:
     visitor.go_to("batch")
     until(lambda: check_page(visitor, visitor.scenario()))
     # A longer context moves the cliff.
-    before = load_sentence(load_study(resolve(visitor.scenario())))
+    before = said_of(visitor.scenario())
     visitor.unfold("Load")
     visitor.type_number("Context L (tokens)", "16384")
     longer = visitor.scenario().model_copy(update={"context_tokens": 16384})
     is_said(visitor, longer)
     until(lambda: check_page(visitor, longer))
-    assert load_sentence(load_study(resolve(visitor.scenario()))) != before
+    assert said_of(visitor.scenario()) != before
 
     visitor.go_to("drafts")
     rows = drafters_table(visitor.prediction()).rows()
@@ -173,7 +192,7 @@ def test_a_gpu_that_no_catalogue_has_is_typed_by_its_numbers(visitor: Visitor) -
     visitor.type_choice("GPU", "custom:8,2500,288")
     own = revised(SERVED, {"gpu": "custom:8,2500,288", "usd_per_hour": 2.5})
     is_said(visitor, own)
-    until(lambda: visitor.says(load_sentence(load_study(resolve(own)))))
+    until(lambda: visitor.says(said_of(own)))
     visitor.type_number("GPUs (TP)", "2")
     is_said(visitor, revised(own, {"tensor_parallel": 2}))
 
