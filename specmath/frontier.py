@@ -103,7 +103,7 @@ class LoadPoint:
 class Frontier:
     """The loads at one γ, ascending.
 
-    `measured`: which arms were measured at the scenario's own load, plain and with speculation.
+    `measured`: which arms were measured at the scenario's own load, plain and at this γ.
     """
 
     loop: Loop
@@ -161,7 +161,7 @@ def _frontier(s: Scenario, gamma: int) -> Frontier:
         # The only fault of a load is a rate that the plain arm does not carry.
         with suppress(InputError):
             points.append(_point(own, field, each, factors, most))
-    ran = s.target_ms is not None, s.run_ms is not None
+    ran = s.target_ms is not None, s.run_ms is not None and s.run_gamma == gamma
     return Frontier(load.requests.loop, gamma, tuple(points), ran)
 
 

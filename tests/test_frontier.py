@@ -86,6 +86,11 @@ def test_what_was_measured_holds_at_its_load_and_scales_the_others() -> None:
     assert own.user[0].low is None, "what was measured has no range of what is computed"
 
 
+def test_a_run_at_another_gamma_is_no_measured_point() -> None:
+    ran = frontier_of(concurrency=16, target_ms=12.0, run_gamma=3, run_ms=8.0)
+    assert ran.measured == (True, False)
+
+
 def test_memory_ends_the_loads_that_are_judged() -> None:
     found = frontier_of(batch=24)
     pair = resolve(Scenario(**SERVED, batch=24)).pair

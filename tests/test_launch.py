@@ -205,7 +205,9 @@ def test_tensorrt_takes_a_map_by_the_upper_edge() -> None:
         launch(served("eagle3", engine="tensorrt-llm"), GAMMA, schedule=rising)
 
 
-@pytest.mark.parametrize(("engine", "draft"), [("llamacpp-cuda", "eagle3"), ("sglang", "ngram")])
+@pytest.mark.parametrize(
+    ("engine", "draft"), [("llamacpp-cuda", "eagle3"), ("sglang", "ngram"), ("vllm", "suffix")]
+)
 def test_a_schedule_is_refused_where_the_engine_takes_none(engine: str, draft: str) -> None:
     with pytest.raises(InputError, match="takes no γ by batch"):
         launch(served(draft, engine=engine), GAMMA, schedule=FALLING)

@@ -163,6 +163,9 @@ def test_table_over_batch(changes: dict[str, Any]) -> None:
         assert p.tpot
         assert p.tpot_plain
         assert row["walltime_improvement"] == pytest.approx(p.speedup.value)
+        if row["batch"] > 1 or p.scenario.prompt_tokens is not None:
+            assert row["walltime_improvement_low"] == pytest.approx(p.speedup.low)
+            assert row["walltime_improvement_high"] == pytest.approx(p.speedup.high)
         assert p.endpoint.plain
         assert row["plain_step_ms"] == pytest.approx(p.endpoint.plain.value * 1e3)
         assert row["tokens_per_second"] == pytest.approx(row["batch"] / p.tpot.value)

@@ -35,7 +35,9 @@ STYLE = """
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
   .st-key-bar [data-testid=stButtonGroup] [role=radiogroup] { flex-wrap: wrap; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
-  .st-key-bar .st-key-load [data-testid=stColumn] { min-width: calc(50% - 1rem); }
+  .st-key-bar :is(.st-key-load, .st-key-demand) [data-testid=stColumn] {
+    min-width: calc(50% - 1rem);
+  }
 }
 """
 

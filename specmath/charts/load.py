@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from specmath.charts.pieces import (
     INK,
+    PLAIN_NOTE,
     QUIET,
     Trace,
     axis,
@@ -79,7 +80,9 @@ def speedup_over_load(found: Frontier) -> go.Figure:
         mark = mark_of(0, float(centre[i]), said, SPECULATION, "diamond", "top right")
         traces.append(mark | {"x": [names[i]]})
     title = axis(LOAD_AXES[found.loop], type="category")
-    return figure_of(title, f"Speedup at γ={found.gamma}, ×", traces, plain=True)
+    # Where load is light the line of plain decoding lies below all else.
+    here = [PLAIN_NOTE | {"x": 0, "xanchor": "left"}]
+    return figure_of(title, f"Speedup at γ={found.gamma}, ×", traces, plain=True, annotations=here)
 
 
 def throughput_latency(found: Frontier) -> go.Figure:
@@ -103,7 +106,7 @@ def _curve(found: Frontier, arm: int, name: str, color: str) -> list[Trace]:
                    "mode": "lines", "name": f"Range, {name.lower()}"}  # fmt: skip
     loads, ends = [_load(p) for p in points], (0, len(points) - 1)
     where = ["top right" if arm else "bottom left"] * len(points)
-    where[-1] = "bottom left" if arm else "top right"  # full, the two arms meet
+    where[-1] = "bottom right" if arm else "top right"  # full, the two arms meet
     line: Trace = {
         "mode": "lines+markers+text", "textposition": where, "customdata": loads,
         "text": [_load(p) if p.own or i in ends else "" for i, p in enumerate(points)],

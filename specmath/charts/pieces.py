@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from specmath.palette import LOSS, PLAIN, SPECULATION, shade
 
 __all__ = [
-    "INK", "MARKER", "QUIET", "Trace", "axis", "band_of", "figure_of", "heat_of", "line_of",
+    "INK", "MARKER", "PLAIN_NOTE", "QUIET", "Trace", "axis", "band_of", "figure_of", "heat_of", "line_of",
     "mark_of", "trace",
 ]  # fmt: skip
 
@@ -46,11 +46,14 @@ def figure_of(
     return go.Figure({"data": list(traces), "layout": layout})
 
 
+PLAIN_NOTE: Trace = {
+    "text": "plain decoding", "xref": "paper", "x": 1, "y": 1, "showarrow": False,
+    "xanchor": "right", "yanchor": "top", "font": {"color": PLAIN},
+}  # fmt: skip
 PLAIN_LINE: Trace = {
     "shapes": [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1,
                 "line": {"color": PLAIN, "dash": "dash", "width": 1.5}}],
-    "annotations": [{"text": "plain decoding", "xref": "paper", "x": 1, "y": 1, "showarrow": False,
-                     "xanchor": "right", "yanchor": "top", "font": {"color": PLAIN}}],
+    "annotations": [PLAIN_NOTE],
 }  # fmt: skip
 
 

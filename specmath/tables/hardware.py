@@ -45,6 +45,7 @@ def batch_table(prediction: Prediction) -> Table:
     tokens = float(prediction.speculation.acceptance.tokens_per_step(study.gamma))
     best = study.recommended_gamma[:, study.own]
     tpot_plain, speedup = study.tpot_plain[:, study.own], study.at_gamma[:, study.own]
+    low, high = (end[:, study.own] for end in study.ends)
     values: dict[str, Any] = {
         "batch": study.batches,
         "plain_step_ms": plain * 1e3,
@@ -53,6 +54,8 @@ def batch_table(prediction: Prediction) -> Table:
         "plain_waiting": study.waiting[:, study.own, 0],
         "waiting": study.waiting[:, study.own, min(study.gamma, 1)],
         "walltime_improvement": speedup,
+        "walltime_improvement_low": low,
+        "walltime_improvement_high": high,
         "recommended_gamma": best,
         "recommended_speedup": study.speedup[np.arange(len(best)), study.own, best],
         "tokens_per_second": study.batches * speedup / tpot_plain,
@@ -108,7 +111,7 @@ def load_table(prediction: Prediction) -> Table:
     fits = COLUMNS["fits_memory"]
     held = tuple("yes" if p.fits else "no" for p in points)
     columns.append(Column("fits_memory", fits.label, "", fits.definition, held))
-    return Table("Throughput and latency over load", "load", tuple(columns))
+    return Table("Throughput and latency in both arms", "load", tuple(columns))
 
 
 def _ends_of(
