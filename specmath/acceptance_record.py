@@ -11,7 +11,7 @@ import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from itertools import combinations
 from typing import Any, Literal
@@ -302,7 +302,7 @@ class Band:
         sources = f"{len(self.sources)} source{'s' * (len(self.sources) > 1)}"
         return f"published record: {what}, n {self.pairs}, {sources}"
 
-    @property
+    @cached_property
     def gamma(self) -> int:
         """The middle of the γ at which it was measured, each pair weighing once."""
         return round(float(np.median([np.mean(p.gammas) for p in self.found])))

@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from specmath.palette import LOSS, PLAIN, SPECULATION, shade
 
 __all__ = [
-    "INK", "MARKER", "PLAIN_NOTE", "QUIET", "Trace", "axis", "band_of", "figure_of", "heat_of", "line_of",
-    "mark_of", "trace",
+    "INK", "MARKER", "PLAIN_NOTE", "QUIET", "Trace", "axis", "band_of", "figure_of", "heat_of",
+    "line_of", "mark_of", "trace",
 ]  # fmt: skip
 
 # On the pale middle of a heat map, which is the same in the light and the dark theme.
