@@ -25,7 +25,6 @@ from specmath.words.load import (  # noqa: E402
 needs_hardware()
 found, study = prediction(), load_study(prediction().endpoint)
 furniture.say(load_sentence(study), "speed")
-furniture.assumed(found)
 
 furniture.chart(
     speedup_over_batch(study),
@@ -33,7 +32,7 @@ furniture.chart(
     f"{held_sentence(found)} {context_sentence(study)} Shaded: the range at your context. Hollow "
     "points: more sequences than the memory holds.",
 )
-furniture.notes(found)
+furniture.assumptions(found)
 furniture.chart(
     gamma_heat(study),
     "The recommended γ over the batch that is held, and context",
@@ -51,4 +50,4 @@ furniture.chart(
 furniture.table(batch_table(found))
 show_memory(study)
 show_schedule(study)
-furniture.next_question("cost", "Cost")
+furniture.next_question("cost", "What will it cost?")

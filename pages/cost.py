@@ -17,7 +17,6 @@ from specmath.words.verdict import verdict  # noqa: E402
 found = prediction()
 furniture.answer(verdict(found))
 st.markdown(furniture.verbatim(cost_sentence(found)))
-furniture.assumed(found)
 
 regimes = regime_table(found)
 with st.container(key="narrow_regimes"):
@@ -30,7 +29,7 @@ furniture.chart(
     "slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11.",
 )
 furniture.downloads(regimes)
-furniture.notes(found)
+furniture.assumptions(found)
 show_cost_over_batch(found)
 show_millisecond(found)
 show_bill(found)

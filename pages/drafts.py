@@ -72,4 +72,4 @@ furniture.downloads(drafts_table(outcomes, own_cost))
 if not served:
     show_drafters()
 show_record()
-furniture.next_question("cost", "Cost")
+furniture.next_question("cost", "What will it cost?")

@@ -27,7 +27,7 @@ PAGES = (
     Page("gamma", "How many tokens to draft?", "tune", "Explore"),
     Page("drafts", "Which draft?", "compare", "Explore"),
     Page("batch", "Where does load kill it?", "speed", "Plan"),
-    Page("cost", "Cost", "payments", "Plan"),
+    Page("cost", "What will it cost?", "payments", "Plan"),
     Page("measure", "Measure", "straighten", "Evidence"),
     Page("logs", "Read my log", "receipt_long", "Evidence"),
     Page("published", "How accurate is this?", "fact_check", "Evidence"),

@@ -9,6 +9,7 @@ from specmath.tables.hardware import batch_table, drafters_table, drafts_table
 from specmath.tables.prediction import (
     alpha_gamma_table,
     bill_table,
+    card_table,
     crossover_table,
     draft_cost_table,
     gamma_table,
@@ -23,6 +24,7 @@ __all__ = [
     "alpha_gamma_table",
     "batch_table",
     "bill_table",
+    "card_table",
     "crossover_table",
     "draft_cost_table",
     "drafters_table",
