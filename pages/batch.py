@@ -44,8 +44,7 @@ furniture.chart(
     height=440,
 )
 furniture.table(load_table(found))
-furniture.assumed(found)
-furniture.notes(found)
+furniture.assumptions(found)
 show_choice(study)
 furniture.chart(
     speedup_heat(study),

@@ -29,7 +29,7 @@ furniture.chart(
     step_sentence(found),
     height=260,
 )
-furniture.notes(found)
+furniture.assumptions(found)
 show_range(found)
 heat = alpha_gamma_table(found)
 furniture.chart(

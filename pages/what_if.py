@@ -30,8 +30,7 @@ with right:
         f"{ratio(float(found.curve.walltime_improvement[found.best_gamma]))}.",
         height=300,
     )
-furniture.assumed(found)
-furniture.notes(found)
+furniture.assumptions(found)
 show_range(found)
 to_paste(found)
 

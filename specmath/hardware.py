@@ -14,7 +14,7 @@ from specmath import spelling
 from specmath.checks import InputError, real
 from specmath.spelling import Entry
 
-__all__ = ["CUSTOM_EXAMPLE", "Gpu", "catalogue", "custom", "find", "search"]
+__all__ = ["CUSTOM_EXAMPLE", "Gpu", "catalogue", "counted", "custom", "find", "search"]
 
 # The tensor cores run these at the rate of the format named.
 _SAME_PEAK = {"fp16": "bf16", "mxfp4": "fp4", "nvfp4": "fp4"}
@@ -169,15 +169,36 @@ def custom(text: str) -> Gpu:
 
 
 _MAKERS = ("nvidia", "amd", "intel", "apple", "google", "aws", "huawei")
-_COUNT = re.compile(r"^\s*\d{1,3}\s*[x×]\s*(?=[a-z])")
+# "8x H100", "2x4090"; "4090 x2", "4090x2", but neither "GTX 970" nor "MI300X".
+_COUNT = re.compile(
+    r"^\s*(?P<before>\d{1,3})\s*[x×*]\s*(?=[a-z\d])"
+    r"|(?:(?<=\s)[x×*]\s*|(?<=\d)[x×*])(?P<after>\d{1,3})\s*$",
+    re.IGNORECASE,
+)
 _PRODUCTS = frozenset({"ti", "super", "xt", "xtx", "max", "ultra", "pro", "q", "server", "ada"})
 """Words that tell one card from another of the same number."""
 _RANGES = ("geforce", "instinct", "tesla", "radeon", "quadro")
 
 
 def _one(name: str) -> str:
-    """In lower case, without a number of cards in front ("8x H100") and what stands in brackets."""
-    return _COUNT.sub("", re.sub(r"\([^)]*\)", " ", name.lower()))
+    """In lower case, without a number of cards and what stands in brackets."""
+    return counted(re.sub(r"\([^)]*\)", " ", name.lower()))[0]
+
+
+def counted(name: str) -> tuple[str, int | None]:
+    """The name without its number of cards, and that number; None where it states none.
+
+    Examples
+    --------
+    >>> counted("8x H100 SXM"), counted("4090 x2"), counted("GTX 970")
+    (('H100 SXM', 8), ('4090', 2), ('GTX 970', None))
+    """
+    found = _COUNT.search(name)
+    if found is None or name.strip().lower().startswith(CUSTOM):
+        return name, None
+    return (name[: found.start()] + name[found.end() :]).strip(), int(
+        found["before"] or found["after"]
+    )
 
 
 def _key(name: str) -> str:
@@ -222,7 +243,7 @@ def find(name: str | Gpu) -> Gpu:
     ----------
     name
         "h100_sxm", "NVIDIA H100 SXM5", "2x RTX 3090 PCIe", "custom:8,2500,288", a `Gpu`. What
-        stands in brackets and a number of cards in front are left out; parts of one name do.
+        stands in brackets and a number of cards (`counted`) are left out; parts of one name do.
 
     Returns
     -------

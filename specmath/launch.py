@@ -17,6 +17,7 @@ from string import Template
 from typing import Any
 
 from specmath.checks import InputError, whole
+from specmath.models import is_config
 from specmath.scenario.endpoint import Endpoint
 from specmath.schedule import Schedule
 
@@ -154,14 +155,14 @@ def _entry(name: str, *, known: bool) -> Engine:
 
 def _checkpoint(text: str | None, name: str, unknown: str) -> str:
     """A name as the catalogue has it; of a pasted config.json the name that it gives itself."""
-    if text is None or text.lstrip().startswith("{"):
+    if text is None or is_config(text):
         text = name or unknown
     return _safe(text)
 
 
 def _draft(text: str | None, kind: str) -> str:
     """The draft's checkpoint: a model's name, or in capitals what only the reader knows."""
-    if text is None or text == kind or text.lstrip().startswith("{"):
+    if text is None or text == kind or is_config(text):
         return f"YOUR-{kind.upper()}"
     return _safe(text.partition(":")[2] or text)
 

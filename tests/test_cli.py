@@ -51,7 +51,15 @@ def test_predict_prints_the_promised_names_and_the_librarys_numbers(capsys: Capt
     ("accepted", "words"),
     [
         ("3", ["Turn it on at γ=5: 2.28× faster; γ=4 (2.22×) does as well."]),
-        ("0.5", ["Measure first", "γ=1, gives 0.781× to 1.11×", "γ=4 does not pay", "17% slower"]),
+        (
+            "0.5",
+            [
+                "Measure first",
+                "γ=1, which risks least, gives 0.781× to 1.11×",
+                "γ=4 does not pay",
+                "17% slower",
+            ],
+        ),
     ],
 )
 def test_two_times_give_the_verdict(capsys: Capture, accepted: str, words: list[str]) -> None:

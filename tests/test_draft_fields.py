@@ -111,7 +111,7 @@ def test_a_tree_is_on_or_off() -> None:
     assert (off.decision.action, off.decision.gamma) == ("skip", 0)
     assert "tree 5:4:15 does not beat plain decoding" in verdict(off).reason
     assert "tokens a step" in verdict(off).flips
-    assert "the tree 5:4:15 gives" in verdict(between).reason
+    assert "The tree 5:4:15 gives" in verdict(between).reason
 
 
 @pytest.mark.parametrize(

@@ -627,3 +627,51 @@ def test_c_said_from_hardware_is_the_computed_one() -> None:
     s = scenario(batch=16)
     assert said_as(s, "draft_form", "ratio") == {"c": round(resolve(s).speculation.cost.c, 4)}
     assert IidAcceptance(0.8) == predict(s).speculation.drafted
+
+
+# ── how people write it ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("typed", "gpu", "count"),
+    [
+        ("4090 x2", "RTX 4090", 2), ("2x 4090", "RTX 4090", 2), ("4090x2", "RTX 4090", 2),
+        ("8xH100", "H100 SXM", 8), ("2 × RTX 3090", "RTX 3090", 2),
+        ("MI300X", "MI300X", 1), ("M3 Ultra", "Apple M3 Ultra", 1), ("custom:8,2500,288", None, 1),
+    ],
+)  # fmt: skip
+def test_a_number_of_cards_is_not_dropped(typed: str, gpu: str | None, count: int) -> None:
+    """Eight H100 in the name once were one in the answer."""
+    found = scenario(gpu=typed)
+    assert found.tensor_parallel == count
+    assert gpu is None or hardware.find(str(found.gpu)).name.startswith(gpu)
+    same = scenario(gpu=hardware.counted(typed)[0], tensor_parallel=count)
+    assert predict(found).to_dict() == predict(same).to_dict()
+
+
+def test_two_numbers_of_cards_are_refused() -> None:
+    with pytest.raises(InputError, match=r"gpu names 2 cards, got '2x H100', and .* is 4"):
+        scenario(gpu="2x H100", tensor_parallel=4)
+    assert scenario(gpu="4x H100", tensor_parallel=4).tensor_parallel == 4
+
+
+def test_a_config_as_python_prints_it() -> None:
+    """`print(config.to_dict())` and `print(config)` say the same as the file."""
+    config = json.dumps(
+        {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096,
+         "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32,
+         "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False,
+         "rope_scaling": None, "torch_dtype": "bfloat16"}
+    )  # fmt: skip
+    file = models.named(config)
+    assert models.named(str(json.loads(config))) == file
+    assert models.named(f"LlamaConfig {config}\n") == file
+    with pytest.raises(InputError, match="not valid JSON"):
+        models.named("{'hidden_size': __import__('os').getpid()}")
+
+
+def test_a_comma_in_a_number_is_told_how_to_write_it() -> None:
+    with pytest.raises(InputError, match=r"usd_per_hour .* got 2,50; with a point: 2\.50"):
+        scenario(usd_per_hour="2,50")
+    with pytest.raises(InputError, match=r"prompt_tokens .* got 1,024; without a comma: 1024"):
+        scenario(prompt_tokens="1,024")

@@ -80,7 +80,7 @@ def test_what_a_step_costs_besides_drafting_is_open_upwards_where_nobody_said() 
     assert assumed(p)[0] == "Verification and overhead 0 to 0.51 plain steps a step, open"
     assert not any(word.startswith(("Overhead", "Verification slope")) for word in assumed(p))
     said = verdict(p)
-    assert "verification and overhead, which you did not give, from 0 to 0.51" in said.reason
+    assert "verification and overhead, which you did not give, from 0 to 0.51" in said.ground
     assert "What decides is what a step costs besides drafting" in said.flips
     assert "Time one speculative step beside a plain one" in said.flips
 

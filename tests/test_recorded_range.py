@@ -79,7 +79,7 @@ def test_what_nobody_measured_is_open_and_says_so(draft: str, work: str) -> None
     assert ends(s) == (0.0, 0.5, 1.0)
     answer = verdict(predict(s))
     assert answer.action == "measure"
-    assert "α, which nobody measured for this draft and work, from 0 to 1" in answer.reason
+    assert "α, which nobody measured for this draft and work, from 0 to 1" in answer.ground
 
 
 def test_typed_ends_stay_as_they_are() -> None:

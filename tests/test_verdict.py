@@ -37,8 +37,9 @@ def test_three_accepted_is_on_and_says_that_4_does_as_well() -> None:
     assert (answer.action, answer.gamma) == ("raise", 5)
     assert answer.headline == "Turn it on at γ=5: 2.28× faster; γ=4 (2.22×) does as well."
     assert "does not show between two runs" in answer.reason
-    assert answer.flips.startswith("From 1.81× to 2.28× (verification and overhead, which you did")
-    assert "Where a step costs nothing besides drafting, faster than plain while" in answer.flips
+    assert answer.reason.startswith("From 1.81× to 2.28×. ")
+    assert "verification and overhead, which you did not give" in answer.ground
+    assert answer.flips.startswith("Where a step costs nothing besides drafting, it turns slower")
     used = verdict(predict(EXAMPLE.model_copy(update={"gamma": 5})))
     assert (used.action, used.headline) == ("use", "Turn it on at γ=5: 2.28× faster.")
 
@@ -56,7 +57,7 @@ def test_half_a_token_accepted_may_not_pay_at_a_step_that_nobody_timed() -> None
     """γ=1 from 1.336/1.71 to 1.336/1.2; γ=4 at best 1.5/1.8 = 0.833."""
     answer = verdict(predict(revised(EXAMPLE, {"accepted_per_step": 0.5, "measured_gamma": 4})))
     assert answer.action == "measure"
-    assert "γ=1, gives 0.781× to 1.11×" in answer.reason
+    assert "γ=1, which risks least, gives 0.781× to 1.11×" in answer.reason
     assert answer.reason.endswith("γ=4 does not pay whatever it is: 17% slower at best.")
 
 
@@ -216,7 +217,7 @@ def test_what_the_words_say_flips_it_does(alpha: float, c: float, gamma: int, si
             assert below < 0 or faster(int(at), c=below)
             assert not faster(int(at), c=above)
     else:
-        (least,) = re.findall(rf"while α ≥ {number}", answer.flips)
+        (least,) = re.findall(rf"slower below α = {number} \(", answer.flips)
         above, below = float(least) * 1.01 + 1e-3, float(least) * 0.99 - 1e-3
         assert above > 1 or faster(answer.gamma, alpha=above)
         assert below < 0 or not faster(answer.gamma, alpha=below)
@@ -235,9 +236,9 @@ def test_what_may_not_pay_at_all_is_measured_first() -> None:
     """By hand: at γ=1 τ(0.5) = 1.5 against 1.6 + 0.51; at best τ(0.85, 4) = 3.71 against 1.08."""
     answer = of(alpha_low=0.5, alpha_high=0.85, c_low=0.02, c_high=0.6, gamma=4)
     assert answer.action == "measure"
-    assert "α from 0.5 to 0.85" in answer.reason
-    assert "c from 0.02 to 0.6" in answer.reason
-    assert f"γ=1, gives {1.5 / 2.11:.3f}×" in answer.reason
+    assert "α from 0.5 to 0.85" in answer.ground
+    assert "c from 0.02 to 0.6" in answer.ground
+    assert f"γ=1, which risks least, gives {1.5 / 2.11:.3f}×" in answer.reason
     assert "at the worst no γ pays" in answer.reason
     # 1.6/1.02 of the cost is more than 1.85/1.5 of the tokens.
     assert "What decides is the draft's cost" in answer.flips

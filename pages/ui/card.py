@@ -8,23 +8,16 @@ from pages.ui.furniture import answer_place, remarks, verbatim
 from pages.ui.launch import show_launch
 from specmath.numbers import measured_in, significant
 from specmath.predict import Prediction
-from specmath.tables import numbers_table
+from specmath.tables import card_table
 from specmath.words.launch import exactness
-
-FIRST = ("Speed", "Time per token", "Tokens/s per user", "Tokens/s per GPU")
-"""What comes first, where it is known."""
-LEFT_OUT = "Arithmetic per token"
-"""Stands with the mathematics."""
 
 
 def card(found: Prediction) -> None:
     """Speedup first, then times, throughput and money, as far as they are known."""
-    rows = [row for row in numbers_table(found).rows() if row["speculative"] is not None]
-    known = {row["quantity"]: row for row in rows if row["quantity"] != LEFT_OUT}
-    told = [known.pop(name) for name in FIRST if name in known] + [*known.values()]
+    rows = card_table(found).rows()
     with answer_place("answer_card"):
-        for begin in range(0, len(told), 2):
-            for column, row in zip(st.columns(2), told[begin : begin + 2], strict=False):
+        for begin in range(0, len(rows), 2):
+            for column, row in zip(st.columns(2), rows[begin : begin + 2], strict=False):
                 _metric(column, row)
 
 

@@ -11,14 +11,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.state import scenario, touched
 from specmath.checks import plain_text
-from specmath.numbers import measured_in, ratio, signed_percent, significant
+from specmath.numbers import count, measured_in, ratio, signed_percent, significant
 from specmath.predict import Prediction
 from specmath.tables import numbers_table
 from specmath.tables.files import KINDS, file_bytes
 from specmath.tables.table import Cell, Column, Table
 from specmath.tables.table import shown as cell_text
 from specmath.words import notes as words
-from specmath.words.verdict import Verdict
+from specmath.words.verdict import Verdict, ground_words
 
 NBSP, HYPHEN = "\u00a0", "\u2011"
 """A blank and a hyphen at which no line breaks."""
@@ -124,16 +124,17 @@ def choices_of_gamma(prediction: Prediction) -> None:
             column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
 
 
-def assumed(prediction: Prediction) -> None:
-    """The inputs that nobody gave, beside the numbers they make."""
-    if named := words.assumed(prediction):
-        listed = "; ".join(named)
-        st.caption(f":material/edit_note: Assumed until you give them: {verbatim(listed)}.")
-
-
-def notes(prediction: Prediction) -> None:
-    """What the reader must know about how far the numbers can be trusted."""
-    remarks(words.notes(prediction))
+def assumptions(prediction: Prediction) -> None:
+    """One folded list: what the range is over, what nobody gave, how far to trust the rest."""
+    ground, named = ground_words(prediction), words.assumed(prediction)
+    told = words.notes(prediction)
+    unknown = len(prediction.speedup.basis.over) if ground else 0
+    parts = [f"{n} {what}" for n, what in ((unknown, "not known"), (len(named), "assumed")) if n]
+    parts.append(count(len(told), "note"))
+    label = f"What this rests on: {', '.join(parts)}"
+    with st.expander(label, icon=":material/edit_note:", key="assumptions"):
+        listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
+        remarks(tuple(filter(None, (ground, listed, *told))))
 
 
 def remarks(texts: Sequence[str]) -> None:

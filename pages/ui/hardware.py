@@ -1,5 +1,8 @@
 """The inputs of the hardware form: GPU, target, draft, engine, load, and what was measured."""
 
+from collections.abc import Callable
+from typing import Any
+
 import streamlit as st
 
 from pages.ui.furniture import answer_place, say
@@ -21,7 +24,8 @@ def hardware_row() -> None:
     with model:
         _pick("model", list(models.catalogue()))
     with gpu:
-        _pick("gpu", list(hardware.catalogue()), help=f"{SPECS['gpu'].help} {own}", typed=True)
+        help = f"{SPECS['gpu'].help} {own}"
+        _pick("gpu", list(hardware.catalogue()), help=help, typed=True, taken=_take_gpu)
     with count:
         number("tensor_parallel")
     with draft:
@@ -69,6 +73,7 @@ def _pick(
     *,
     help: str | None = None,
     typed: bool = False,
+    taken: Callable[[str, Any], None] = set_raw,
 ) -> None:
     """A select box of a catalogue; `typed`: what it does not have may be typed too."""
     value, key = raw()[name], f"{PREFIX}{name}"
@@ -83,13 +88,22 @@ def _pick(
         format_func=lambda option: (labels or {}).get(option, _short(option)),
         help=help or SPECS[name].help,
         accept_new_options=typed,
-        on_change=lambda: set_raw(name, st.session_state[key]),
+        on_change=lambda: taken(name, st.session_state[key]),
     )
+
+
+def _take_gpu(name: str, typed: str) -> None:
+    """ "2x 4090" says how many as well."""
+    gpu, count = hardware.counted(typed)
+    set_raw(name, gpu)
+    if count is not None:
+        set_raw("tensor_parallel", count)
+        forget(name, "tensor_parallel")
 
 
 def _short(text: str) -> str:
     """A pasted config by the name it gives itself."""
-    if not text.lstrip().startswith("{"):
+    if not models.is_config(text):
         return text
     try:
         return models.named(text).name or "your config.json"

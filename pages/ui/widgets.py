@@ -11,6 +11,14 @@ from specmath.scenario.fields import FieldSpec
 from specmath.scenario.files import as_text
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+def _whole(value: float | None) -> float | int | None:
+    return int(value) if value is not None and float(value).is_integer() else value
+
+
 def _key(name: str, part: str = "") -> str:
     return f"{PREFIX}{name}{'|' if part else ''}{part}"
 
@@ -24,7 +32,7 @@ def _seed(key: str, value: Any) -> Any:
     return st.session_state.setdefault(key, value)
 
 
-def _edited(name: str, key: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
+def _edited(name: str, key: str, convert: Callable[[Any], Any] = _same) -> None:
     """A widget's callback: take its value and let the field's other widgets follow."""
     if key not in st.session_state:  # its twin was edited while the browser still showed this one
         return
@@ -50,19 +58,20 @@ def number(
     """
     spec, key = SPECS[name], _key(name, part)
     value = raw()[name]
-    start = _seed(key, None if value is None else (int(value) if spec.whole else float(value)))
+    # A box of whole numbers would cut 2.7 to 2 without a word: the record refuses it instead.
+    start = _seed(key, None if value is None else float(value))
     st.number_input(
         label or spec.title,
         key=key,
         # A box that is emptied goes back to its default: only with none can it say "unknown".
         value=None if spec.unknown else start,
-        step=1 if spec.whole else float(spec.step or 0.1),
-        format=None if spec.whole else "%.6g",
+        step=1.0 if spec.whole else float(spec.step or 0.1),
+        format="%.12g" if spec.whole else "%.6g",
         help=_help(spec),
         placeholder=empty if spec.unknown else "type a value",
         label_visibility="collapsed" if hide_label else "visible",
         on_change=_edited,
-        args=(name, key),
+        args=(name, key, _whole if spec.whole else _same),
     )
 
 

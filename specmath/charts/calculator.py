@@ -44,17 +44,20 @@ HOVER: Trace = {"hovertemplate": "%{y:.2f}×"}
 
 
 def speedup_over_gamma(prediction: Prediction) -> go.Figure:
-    """Speedup over γ with its range, the γ in use and the best."""
+    """Speedup over γ with its range; marked: the γ chosen (advised where none is), the fastest."""
     curve, gamma, best = prediction.curve, prediction.gamma, prediction.best_gamma
     speed = curve.walltime_improvement
     traces = []
     if curve.low is not None and curve.high is not None:
         traces.append(band_of(curve.gamma, curve.low, curve.high, "Range", SPECULATION))
     traces.append(line_of(curve.gamma, speed, "Speedup", SPECULATION, **HOVER))
-    name = f"yours γ={gamma}" + (", the best" if gamma == best else "")
-    traces.append(mark_of(gamma, speed[gamma], name, SPECULATION, "diamond", "bottom right"))
+    name = f"{'advised' if prediction.scenario.gamma is None else 'yours'} γ={gamma}"
+    name += ", the fastest" if gamma == best else ""
+    # Each on its own side of the peak, where the line is below it.
+    ours, fastest = ("top left", "top right") if gamma < best else ("top right", "top left")
+    traces.append(mark_of(gamma, speed[gamma], name, SPECULATION, "diamond", ours))
     if gamma != best:
-        traces.append(mark_of(best, speed[best], f"best γ={best}", SPECULATION, "star"))
+        traces.append(mark_of(best, speed[best], f"fastest γ={best}", SPECULATION, "star", fastest))
     return figure_of("Drafted tokens a step, γ", "Speedup ×", traces, plain=True)
 
 

@@ -97,7 +97,7 @@ def config_text(name: str) -> str | None:
 
     Raises InputError where there is no such file, or it is no config.json.
     """
-    if name.lstrip().startswith("{"):  # a config.json itself
+    if models.is_config(name):  # a config.json itself
         return None
     with suppress(OSError):  # too long for a path
         if Path(name).is_file():

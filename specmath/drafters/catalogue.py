@@ -229,9 +229,7 @@ def named(
     free = {kind: record for kind, record in kinds().items() if not record.needs_model}
     if text in free:
         return _with(free[text](), options)
-    if not text.lstrip().startswith("{") and difflib.get_close_matches(
-        text.lower(), free, cutoff=0.7
-    ):
+    if not models.is_config(text) and difflib.get_close_matches(text.lower(), free, cutoff=0.7):
         raise InputError(f"draft must be a model or one of {', '.join(free)}, got {text!r}")
     record = ParallelModel if text.lower().startswith(PARALLEL) else SeparateModel
     try:
@@ -260,7 +258,7 @@ def recorded(text: str) -> tuple[str, str]:
         return record.recorded, ""
     if text.lower().startswith(PARALLEL):
         return ParallelModel.recorded, ""
-    return SeparateModel.recorded, "" if text.lstrip().startswith("{") else text
+    return SeparateModel.recorded, "" if models.is_config(text) else text
 
 
 def _with(drafter: Drafter, options: dict[str, Any]) -> Drafter:

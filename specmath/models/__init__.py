@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specmath.models.catalogue import catalogue, find, named, parsed, search
+from specmath.models.catalogue import catalogue, find, is_config, named, parsed, search
 from specmath.models.config import from_config, load
 from specmath.models.dtypes import DTYPE_BYTES, Quantisation, dtype_bytes, dtype_name, known
 from specmath.models.layers import Attention, LayerGroup, Mlp
@@ -20,6 +20,7 @@ __all__ = [
     "dtype_name",
     "find",
     "from_config",
+    "is_config",
     "known",
     "load",
     "named",

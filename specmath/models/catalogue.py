@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +19,7 @@ from specmath.models.model import Model
 from specmath.models.names import key, owner, readings
 from specmath.spelling import Entry
 
-__all__ = ["catalogue", "find", "named", "parsed", "search"]
+__all__ = ["catalogue", "find", "is_config", "named", "parsed", "search"]
 
 
 @cache
@@ -123,23 +125,43 @@ def _stored(name: str, dtype: str | None, by: str) -> Model:
     return stored
 
 
+_CONFIG = re.compile(r"\s*(?:[A-Za-z]\w*Config\s*)?(?=\{)")
+"""What stands before the object: nothing, or its class where it was printed in Python."""
+
+
+def _python_dict(text: str) -> object:
+    """What `print(config.to_dict())` wrote: the literals of Python; None where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def is_config(text: str) -> bool:
+    """Whether a text is a config.json itself, as JSON or as Python prints it; else it is a name."""
+    return _CONFIG.match(text) is not None
+
+
 @lru_cache(maxsize=256)
 def named(text: str) -> Model:
     """A catalogue name or the text of a config.json; never a path: links carry this text.
 
     Raises InputError with the nearest names, or with what the config lacks.
     """
-    return parsed(text) if text.lstrip().startswith("{") else find(text)
+    return parsed(text) if is_config(text) else find(text)
 
 
 def parsed(text: str) -> Model:
     """The text of a config.json; InputError where it is no JSON object or lacks something."""
+    bare = _CONFIG.sub("", text, count=1)
     try:
-        config = json.loads(text)
+        config = json.loads(bare)
     except RecursionError as error:
         raise InputError("config.json is not valid JSON: nested too deeply") from error
     except ValueError as error:  # its syntax, or an integer too long for Python
-        raise InputError(f"config.json is not valid JSON: {error}") from error
+        config = _python_dict(bare)
+        if config is None:
+            raise InputError(f"config.json is not valid JSON: {error}") from error
     if not isinstance(config, dict):
         raise InputError(f"config.json must be an object {{ … }}, got {text.strip()[:20]!r}")
     return from_config(config)

@@ -34,7 +34,7 @@ def _sentence(detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         return f"{name} {detail['msg'].removeprefix('Value error, ')}"
     fault = f"{name} must be {SPECS[name].bounds}, got {short(detail['input'])}"
-    return fault + _as_fraction(name, detail["input"])
+    return fault + (_as_fraction(name, detail["input"]) or _without_comma(name, detail["input"]))
 
 
 _ENTRIES = {
@@ -51,6 +51,19 @@ def _as_fraction(name: str, given: object) -> str:
         if SPECS[name].high == 1 and 5 < percent <= 100:
             return f"; {percent:g}% is {percent / 100:g}"
     return ""
+
+
+def _without_comma(name: str, given: object) -> str:
+    """2,50 is written with a point; 1,024 without its comma."""
+    text = str(given).strip() if isinstance(given, str) else ""
+    if not re.fullmatch(r"\d{1,12},\d{1,12}", text):
+        return ""
+    left, right = text.split(",")
+    return (
+        f"; without a comma: {left}{right}"
+        if SPECS[name].whole
+        else f"; with a point: {left}.{right}"
+    )
 
 
 def short(value: object) -> str:

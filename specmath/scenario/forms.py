@@ -22,6 +22,7 @@ from specmath.acceptance_record import Band, band
 from specmath.checks import InputError
 from specmath.drafters import recorded
 from specmath.estimate import conditional
+from specmath.models import is_config
 from specmath.scenario.fields import UNKNOWN, Choice
 from specmath.stepcost import LinearStepCost, StepCost, measured_step_cost
 from specmath.theorems import alpha_from_accepted_share, alpha_from_tokens_per_step
@@ -279,7 +280,7 @@ class Recorded(AcceptanceForm):
         if not s.costs.computed:
             return band(None, self.works(s))
         kind, drafter = recorded(str(s.draft))
-        target = None if str(s.model).lstrip().startswith("{") else s.model
+        target = None if is_config(str(s.model)) else s.model
         return band(kind, self.works(s), drafter=drafter or None, target=target)
 
     def nobodys(self, s: Scenario) -> bool:

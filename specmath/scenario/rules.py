@@ -44,6 +44,7 @@ def normalised(data: Mapping[str, Any], specs: Specs) -> dict[str, Any]:
         # Python counts True as 1; a file that says `gamma = true` is a mistake.
         if isinstance(value, bool) and name in specs:
             raise ValueError(f"{name} must be {specs[name].bounds}, got {value}")
+    values |= _counted_gpus(values)
     for name, read in _READERS.items():
         if isinstance(values.get(name), str):
             values[name] = read(values)
@@ -129,6 +130,21 @@ def _read_mixture(values: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
 
 _READERS = {"rates": _read_rates, "mixture": _read_mixture, "verify_costs": _read_verify_costs}
 """Fields that are lists, and how each is read from text."""
+
+
+def _counted_gpus(values: Mapping[str, Any]) -> dict[str, Any]:
+    """ "2x RTX 4090" is two GPUs a copy of the target, unless another number of them is given."""
+    if not isinstance(values.get("gpu"), str):
+        return {}
+    gpu, count = hardware.counted(values["gpu"])
+    if count is None:
+        return {}
+    if str(given := values.get("tensor_parallel") or count) != str(count):
+        raise ValueError(
+            f"gpu names {count} cards, got {short(values['gpu'], quoted=True)}, and "
+            f"tensor_parallel is {short(given)}: give the GPU alone, or the same number"
+        )
+    return {"gpu": gpu, "tensor_parallel": count}
 
 
 def _assumed_price(gpu: Any) -> dict[str, float | None]:

@@ -277,16 +277,30 @@ class _Quantity:
 
 
 def numbers_table(p: Prediction) -> Table:
-    """Time per token, cost, speed and arithmetic at the γ in use; a request's times where known."""
+    """Speed, times, throughput, cost and arithmetic at the γ in use, as far as they are known."""
+    one = Estimate(1.0)
+    work = _Quantity("Arithmetic per token", "×", one, p.operations, _percent(p.operations, one))
+    return _beside(
+        f"What γ={p.gamma} does", "numbers", [*_answered(p), work], "change_percent", "%"
+    )
+
+
+def card_table(p: Prediction) -> Table:
+    """What the answer shows large: the rows of `numbers_table` that are known, but arithmetic."""
+    rows = [row for row in _answered(p) if row.speculative is not None]
+    return _beside(f"The answer at γ={p.gamma}", "card", rows, "change_percent", "%")
+
+
+def _answered(p: Prediction) -> list[_Quantity]:
+    """Speedup first, then what a user and the bill see of it; a request's times where known."""
     one = Estimate(1.0)
     plain_ms, ms = (t and t.map(lambda seconds: seconds * 1e3) for t in (p.tpot_plain, p.tpot))
     rows = [
+        _Quantity("Speed", "×", one, p.speedup, _percent(p.speedup, one)),
         _Quantity("Time per token", "ms", plain_ms, ms, _percent(p.tpot, p.tpot_plain)),
         *_throughputs(p),
         _Quantity("Cost per 1M tokens", "USD", p.usd_plain, p.usd, _percent(p.usd, p.usd_plain)),
         *_per_dollar(p),
-        _Quantity("Speed", "×", one, p.speedup, _percent(p.speedup, one)),
-        _Quantity("Arithmetic per token", "×", one, p.operations, _percent(p.operations, one)),
     ]
     least = "" if p.scenario.ttft_ms is not None else ", at least"
     times = {f"Time to first token{least}": p.first_token, "Whole request": p.whole_request}
@@ -294,7 +308,7 @@ def numbers_table(p: Prediction) -> Table:
         if both is not None:
             before, after = (t.map(lambda seconds: seconds * 1e3) for t in both)
             rows.append(_Quantity(label, "ms", before, after, _percent(after, before)))
-    return _beside(f"What γ={p.gamma} does", "numbers", rows, "change_percent", "%")
+    return rows
 
 
 def _throughputs(p: Prediction) -> list[_Quantity]:

@@ -15,7 +15,7 @@ from specmath.sensitivity import Gap, Share, shares
 from specmath.speculation import ROUNDING, Action
 from specmath.words.notes import basis_words, load_words
 
-__all__ = ["MEASUREMENTS", "Measurement", "Verdict", "best_at_ends", "verdict"]
+__all__ = ["MEASUREMENTS", "Measurement", "Verdict", "best_at_ends", "ground_words", "verdict"]
 
 NOISE = 1.03
 """A gain below 3% is not seen between two runs of a server."""
@@ -87,7 +87,8 @@ FREE = 0.1
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision in words: the answer, the reason, what would flip it, and the load it is for."""
+    """A decision in words: the answer, the reason, what would flip it, what its range is over, and
+    the load it is for."""
 
     action: Action
     gamma: int
@@ -95,12 +96,15 @@ class Verdict:
     headline: str
     reason: str
     flips: str
+    ground: str = ""
     load: str = ""
     commands: tuple[tuple[str, str], ...] = ()
 
     def sentence(self) -> str:
         """All of it, as one paragraph."""
-        return " ".join(filter(None, (self.headline, self.reason, self.flips, self.load)))
+        return " ".join(
+            filter(None, (self.headline, self.reason, self.flips, self.ground, self.load))
+        )
 
 
 def verdict(prediction: Prediction) -> Verdict:
@@ -116,7 +120,8 @@ def verdict(prediction: Prediction) -> Verdict:
     speedup = float(prediction.curve.walltime_improvement[gamma])
     commands = _commands(prediction) if action == "measure" else ()
     said = _WORDS[action](prediction)
-    return Verdict(action, gamma, speedup, *said, load_words(prediction), commands)
+    around = ground_words(prediction), load_words(prediction)
+    return Verdict(action, gamma, speedup, *said, *around, commands)
 
 
 # ── headline, reason and what flips it, for each action ──────────────────────────────────────
@@ -127,7 +132,7 @@ Words = tuple[str, str, str]
 def _use(p: Prediction) -> Words:
     gamma, cap = p.decision.gamma, p.endpoint.cap
     advised, top = (float(p.curve.walltime_improvement[g]) for g in (gamma, p.best_gamma))
-    reason, why = _per_step(p, gamma), "it may not pay at all."
+    reason, why = f"{_range(p, gamma)} {_per_step(p, gamma)}", "it may not pay at all."
     if top <= NOISE * advised:
         why = "too little more for its extra arithmetic."
     elif p.best_gamma > cap:
@@ -158,7 +163,7 @@ def _move(p: Prediction) -> Words:
         reason = _why_move(p, target)
     if s.accepts.measured and target != s.measured_gamma:
         reason += f" Acceptance is known at γ={s.measured_gamma} only: {_positions(p, target)}."
-    return headline, reason, _holds(p, target)
+    return headline, f"{_range(p, target)} {reason}", _holds(p, target)
 
 
 def _positions(p: Prediction, gamma: int) -> str:
@@ -176,13 +181,12 @@ def _why_move(p: Prediction, target: int) -> str:
     alpha, each = significant(p.alpha), significant(float(marginal))
     if target < p.gamma:
         return (
-            f"At α≈{alpha} the last drafted tokens add less than the {each} plain steps that each "
-            f"costs: γ={p.gamma} emits {significant(p.tokens_per_step)} tokens in "
-            f"{significant(p.step_cost)} plain steps."
+            f"At α≈{alpha} the last draft tokens add less than the {each} of a plain step that "
+            f"each costs. {_per_step(p, p.gamma)}"
         )
     return (
-        f"At α≈{alpha} further drafted tokens survive often enough to pay for the "
-        f"{each} plain steps that each costs."
+        f"At α≈{alpha} further draft tokens survive often enough to pay for the {each} of a plain "
+        "step that each costs."
     )
 
 
@@ -209,17 +213,16 @@ def _measure(p: Prediction) -> Words:
     (low, high), (least, most) = p.endpoint.curves[1:], best_at_ends(p.endpoint)
     if low[least] > 1:
         return _prompts_decide(p, least)
-    why = basis_words(p.speedup.basis)
+    best = f", at the best γ={most} reaches {ratio(float(high[most]))}" if most != least else ""
     reason = (
-        f"With {why}, the γ that risks least, γ={least}, gives "
-        f"{ratio(float(low[least]))} to {ratio(float(high[least]))}: at the worst no γ pays, at "
-        f"the best γ={most} reaches {ratio(float(high[most]))}."
+        f"γ={least}, which risks least, gives {ratio(float(low[least]))} to "
+        f"{ratio(float(high[least]))}: at the worst no γ pays{best}."
         if p.scenario.tree is None
-        else f"With {why}, the tree {p.scenario.tree} gives {ratio(float(low[least]))} to "
+        else f"The tree {p.scenario.tree} gives {ratio(float(low[least]))} to "
         f"{ratio(float(high[most]))}."
     )
-    if p.scenario.tree is None and (best := float(high[p.gamma])) < 1:
-        reason += f" γ={p.gamma} does not pay whatever it is: {faster(best)} at best."
+    if p.scenario.tree is None and (ours := float(high[p.gamma])) < 1:
+        reason += f" γ={p.gamma} does not pay whatever it is: {faster(ours)} at best."
     headline = "Measure first: whether it pays depends on what you do not know."
     return headline, reason, _what_decides(p)
 
@@ -267,36 +270,54 @@ def _commands(p: Prediction) -> tuple[tuple[str, str], ...]:
 
 def _per_step(p: Prediction, gamma: int) -> str:
     tokens, cost = (float(a[gamma]) for a in (p.curve.tokens_per_step, p.curve.step_cost))
-    return f"A step emits {significant(tokens)} tokens and costs {significant(cost)} plain steps."
+    what = f"A step of γ={gamma}" if p.scenario.tree is None else "A step"
+    return (
+        f"{what} emits {significant(tokens)} tokens and takes {significant(cost)} times as long as "
+        "a plain one."
+    )
+
+
+def _range(p: Prediction, gamma: int) -> str:
+    """The ends of the speedup at γ, or that it has none."""
+    if p.curve.low is None or p.curve.high is None:
+        return f"{basis_words(p.speedup.basis).capitalize()}."
+    least, most = (ratio(float(ends[gamma])) for ends in (p.curve.low, p.curve.high))
+    return f"From {least} to {most}." if least != most else "The same whatever is open."
+
+
+def ground_words(p: Prediction) -> str:
+    """What the range of the speedup is over; empty where it has none."""
+    if p.curve.low is None:
+        return ""
+    return f"The range is over what is not known: {basis_words(p.speedup.basis)}."
 
 
 # ── what flips it ────────────────────────────────────────────────────────────────────────────
 
 
 def _holds(p: Prediction, gamma: int) -> str:
-    alpha, c, tokens = p.speculation.breakeven(gamma)
-    held = f"tokens per step ≥ {significant(tokens)}"
+    """The break-evens at γ, each beside what it is now."""
+    alpha, c, least = p.speculation.breakeven(gamma)
+    tokens = float(p.curve.tokens_per_step[gamma])
+    limits = [f"{significant(least)} tokens per step ({significant(tokens)} now)"]
     if isinstance(p.speculation.drafted, IidAcceptance) and alpha is not None:
-        held = f"α ≥ {significant(alpha)}"
+        limits = [f"α = {significant(alpha)} ({significant(p.alpha)} now)"]
+    limits[0] = f"below {limits[0]}"
     if c is not None:
-        held += f" and c ≤ {significant(c)}"
-    held = f"aster than plain while {held} (each with the other as it is)."
-    low, high, why = p.curve.low, p.curve.high, basis_words(p.speedup.basis)
-    if low is None or high is None:
-        return f"F{held} {why.capitalize()}."
-    least, most = ratio(float(low[gamma])), ratio(float(high[gamma]))
-    if least == most:
-        return f"F{held} The same over {why}."
-    return f"From {least} to {most} ({why}). {_centre(p.endpoint)}, f{held}"
+        limits.append(f"above c = {significant(c)} ({significant(p.speculation.cost.c)} now)")
+    turns = f"t turns slower {' or '.join(limits)}."
+    return f"I{turns}" if p.curve.low is None else f"{_centre(p.endpoint)} i{turns}"
 
 
 def _centre(endpoint: Endpoint) -> str:
-    """Where in what is open the centre of the interval stands."""
+    """Where in what is open the speedup stands that is said first."""
     bare = "where a step costs nothing besides drafting"
     fields = {unknown.field for unknown in endpoint.unknown}
     if "besides" not in fields:
-        return "At the middle"
-    return bare.capitalize() if fields == {"besides"} else f"At the middle, and {bare}"
+        return "At the centre of the range"
+    if fields == {"besides"}:
+        return f"{bare.capitalize()},"
+    return f"At the centre of the range, and {bare},"
 
 
 def _would_pay(p: Prediction) -> str:

@@ -159,7 +159,9 @@ def test_half_a_token_accepted_means_measure_first_as_the_keyboard_does(visitor:
 def _uses_gamma(visitor: Visitor, gamma: int) -> None:
     assert visitor.scenario().gamma == gamma
     drawn = visitor.figures()[0]
-    (mark,) = [trace for name, trace in drawn.items() if (name or "").startswith("yours γ=")]
+    (mark,) = [
+        trace for name, trace in drawn.items() if (name or "").startswith(("yours", "advised"))
+    ]
     assert mark["x"] == [gamma]
 
 

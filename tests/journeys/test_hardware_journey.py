@@ -66,7 +66,7 @@ def check_page(visitor: Visitor, scenario: Scenario) -> None:
     step = np.array(study.speculative_operators["weights"]) / study.plain_seconds
     assert bars["Weights"]["y"] == pytest.approx(step.tolist())
     assert any(load_sentence(over, study) in m for m in visitor.messages())
-    text = visitor.page.get_by_test_id("stMain").inner_text()
+    text = visitor.page.get_by_test_id("stMain").text_content() or ""  # what is folded too
     choice = study.choice
     said = roof_sentence(study), memory_sentence(study), single_sentence(choice)
     for sentence in (*said, schedule_sentence(choice), switching_sentence(choice)):
@@ -195,6 +195,10 @@ def test_a_gpu_that_no_catalogue_has_is_typed_by_its_numbers(visitor: Visitor) -
     until(lambda: visitor.says(said_of(own)))
     visitor.type_number("GPUs (TP)", "2")
     is_said(visitor, revised(own, {"tensor_parallel": 2}))
+    visitor.type_choice("GPU", "4x H100")
+    four = {"gpu": "H100", "tensor_parallel": 4}
+    is_said(visitor, revised(own, four | {"usd_per_hour": hardware.find("H100").usd_per_hour}))
+    expect(visitor.box("GPUs (TP)")).to_have_value("4")
 
 
 def test_a_link_with_hardware_opens_on_a_server_that_nobody_has_visited(

@@ -47,6 +47,12 @@ def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
     visitor.says("Lower γ to 2: 1.64× faster")
 
     kept = visitor.link()
+    visitor.type_number(GAMMA, "2.7")  # neither cut nor rounded
+    until(lambda: _refuses(visitor, "gamma must be a whole number ≥ 0 and ≤ 1000, got 2.7"))
+    assert visitor.link() == kept
+    visitor.has_no_answer()
+    visitor.type_number(GAMMA, "4")
+    visitor.says("Lower γ to 2: 1.64× faster")
     for refused, named in {
         "hello, world": "got 'hello, world'",
         "0.5, 0.8": "0.8",

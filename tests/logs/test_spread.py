@@ -105,7 +105,7 @@ def test_95_percent_hold_the_truth_everywhere(
     windows: int, rho: float, load: float, rates: bool
 ) -> None:
     for alpha, gamma, size in ((0.75, 3, 300), (0.3, 1, 30), (0.95, 8, 30), (0.6, 4, 3000)):
-        keeps_its_word(Traffic(alpha, gamma, size, rho, load, rates), windows, 300)
+        keeps_its_word(Traffic(alpha, gamma, size, rho, load, rates), windows, 150)
 
 
 def test_steps_taken_as_independent_would_not_hold_it() -> None:
