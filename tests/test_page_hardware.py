@@ -205,7 +205,7 @@ def test_one_way_to_say_the_load_makes_room_for_another() -> None:
     assert box_of(app, "Concurrency").value is None
     assert not app.error
     box_of(app, "Concurrency").set_value(0).run()
-    assert "concurrency must be a whole number" in said(app)
+    assert "“Concurrency C” must be a whole number" in said(app)
     box_of(app, "Concurrency").set_value(None).run()
     assert given() == (8, None, None)
     assert not app.error

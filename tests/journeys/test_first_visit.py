@@ -194,7 +194,7 @@ def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     assert drawn["y"] == pytest.approx(visitor.prediction().curve.walltime_improvement.tolist())
     # Beyond what was measured nothing is predicted, and the page keeps what it had.
     visitor.type_number(GAMMA, "6")
-    visitor.says("gamma must be ≤ 5")
+    visitor.says("“Drafted γ” must be ≤ 5")
     until(visitor.has_no_answer)
     assert visitor.link() == to_link(measured)
 

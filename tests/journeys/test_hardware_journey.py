@@ -153,7 +153,7 @@ def test_what_is_wrong_is_said_once_and_changes_nothing(visitor: Visitor) -> Non
         check_page(visitor, SERVED)
 
     for label, wrong, right, words in (
-        ("Concurrency", "0", "", "concurrency must be a whole number ≥ 1"),
+        ("Concurrency", "0", "", "“Concurrency C” must be a whole number ≥ 1"),
         ("Context L (tokens)", "0", "4096", "“Context L (tokens)” must be a whole number ≥ 1"),
     ):
         visitor.type_number(label, wrong)
