@@ -101,12 +101,19 @@ def _file() -> None:
 
 def _link() -> None:
     length = link_length(to_link(scenario()))
-    if length > LONGEST_LINK:
-        st.caption(
-            f"The link is {length:,} characters, more than {LONGEST_LINK:,}: send the file instead."
-        )
-    else:
+    if length <= LONGEST_LINK:
         st.caption(
             "The address of this page holds the scenario. A localhost link opens only on this "
             "machine; send the file to others."
+        )
+    elif st.session_state["link"]:
+        st.caption(
+            f"The link would be {length:,} characters, more than {LONGEST_LINK:,}: the address has "
+            "a key to this server's memory instead, until it is stopped. Keep the file, and send "
+            "it to others."
+        )
+    else:
+        st.caption(
+            f"The scenario is {length:,} characters, too long for the address and for this "
+            "server's memory: keep the file."
         )

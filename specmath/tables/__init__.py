@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
-from specmath.tables.hardware import batch_table, drafters_table, drafts_table
+from specmath.tables.hardware import (
+    batch_table,
+    drafters_table,
+    drafts_table,
+    essential,
+    example_table,
+    in_words,
+    options_table,
+)
 from specmath.tables.prediction import (
     alpha_gamma_table,
     bill_table,
@@ -27,8 +35,12 @@ __all__ = [
     "draft_cost_table",
     "drafters_table",
     "drafts_table",
+    "essential",
+    "example_table",
     "gamma_table",
+    "in_words",
     "numbers_table",
+    "options_table",
     "regime_costs",
     "regime_table",
 ]
