@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui.furniture import chart, downloads, drawer, plain_table, verbatim
-from pages.ui.state import Drafts, adopt, drafts, list_drafts, prediction, scenario
+from pages.ui.state import Drafts, adopt, drafts, list_drafts, prediction, scenario, touched
 from specmath.charts.calculator import drafts_plane
 from specmath.checks import InputError
 from specmath.drafts import (
@@ -122,6 +122,7 @@ def _edited() -> tuple[Candidate, ...]:
         num_rows="dynamic",
         hide_index=True,
         width="stretch",
+        on_change=touched,
         column_config={
             "draft": column.TextColumn("Draft", max_chars=60),
             "alpha": column.NumberColumn("α", help="From 0 to 1.", format="%.4g"),
@@ -159,6 +160,7 @@ def _typed(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _clear() -> None:
+    touched()
     st.session_state["candidates_box"] += 1
     list_drafts(Drafts((), drafts().compared))
 
@@ -179,7 +181,10 @@ def _use(outcomes: Sequence[Outcome]) -> None:
     names = [o.candidate.draft for o in outcomes]
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     index = left.selectbox(
-        "Take a draft into the scenario", range(len(names)), format_func=names.__getitem__
+        "Take one of them into the scenario",
+        range(len(names)),
+        format_func=names.__getitem__,
+        on_change=touched,
     )
     chosen = outcomes[index]
     # Keyed: a click while the page still runs counts although the γ in its label moves on.

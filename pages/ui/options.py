@@ -76,6 +76,7 @@ def _use(found: Options) -> None:
         range(len(others)),
         format_func=lambda at: named_words(others[at]),
         key="option_to_use",
+        on_change=touched,
     )
     if right.button("Use it", key="use_option", width="stretch"):
         touched()
@@ -91,6 +92,7 @@ def show_tree() -> None:
         key="tree_chances",
         placeholder="for example 0.7, 0.1, 0.05",
         help="Measured on your text; the first is α, and they sum to at most 1.",
+        on_change=touched,
     )
     if not text:
         st.caption("Unknown until you give them; engines print only the first (α).")
