@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from specmath.acceptance import IidAcceptance
 from specmath.checks import FloatArray, InputError, real, whole
@@ -22,9 +23,11 @@ from specmath.stepcost import LinearStepCost, StepCost
 from specmath.theorems import expected_tokens, implied_draft_cost, walltime_improvement
 
 __all__ = [
+    "FIELDS",
     "T5_SOURCE",
     "Candidate",
     "CostOf",
+    "Listed",
     "Outcome",
     "best_speedup",
     "cost_of_draft",
@@ -61,6 +64,56 @@ class Candidate:
         whole(where + "gamma", self.gamma, 1, 1000)
         if self.measured_speedup is not None:
             real(where + "measured_speedup", self.measured_speedup, 0, 1000, low_open=True)
+
+
+FIELDS = ("draft", "alpha", "c", "gamma", "measured_speedup")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Drafts that a person listed: rows of `FIELDS`, as typed, None where nothing was; and models
+    to be compared, by name or config.json. Only its kind is checked: a row may wait to be mended.
+    """
+
+    rows: tuple[tuple[Any, ...], ...] = ()
+    compared: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a file; what was not typed is left out."""
+        rows = (zip(FIELDS, row, strict=True) for row in self.rows)
+        return {
+            "rows": [{name: cell for name, cell in row if cell is not None} for row in rows],
+            "compared": list(self.compared),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Listed:
+        """Of a file, or of none; InputError where it is of another kind.
+
+        Examples
+        --------
+        >>> Listed.from_dict({"rows": [{"draft": "mine", "alpha": 0.7}]}).rows
+        (('mine', 0.7, None, None, None),)
+        """
+        try:
+            found = _Drafts.model_validate(data)
+        except ValidationError as error:
+            raise InputError(f"drafts must be rows of {', '.join(FIELDS)}, and compared") from error
+        rows = tuple(tuple(getattr(row, name) for name in FIELDS) for row in found.rows)
+        return cls(rows, tuple(found.compared))
+
+
+class _Row(BaseModel, extra="forbid", strict=True):
+    draft: Annotated[str, Field(max_length=200)] | None = None
+    alpha: float | None = None
+    c: float | None = None
+    gamma: float | None = None
+    measured_speedup: float | None = None
+
+
+class _Drafts(BaseModel, extra="forbid", strict=True):
+    rows: Annotated[list[_Row], Field(max_length=MAX_CANDIDATES)] = []
+    compared: list[str] = []
 
 
 @dataclass(frozen=True)

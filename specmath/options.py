@@ -186,8 +186,8 @@ class Options:
     """What a target can have, the best first, and what was left out with its reason: it does not
     fit, or the engine takes no such drafter.
 
-    `rows`: those that run before those that the engine refuses, of these those whose acceptance is
-    known before the others, then by the middle of the speedup.
+    `rows`: those that run before those that the engine refuses; of these those whose acceptance is
+    known, then those that there are for this target; then by the middle of the speedup.
     """
 
     rows: tuple[Option, ...]
@@ -292,7 +292,11 @@ def options(own: Endpoint, compared: Sequence[str] = (), *, yours: bool = True) 
             left_out.append((label, found.refused))
         else:
             rows.append(found)
-    ordered = sorted(rows, key=lambda row: (not row.runs, not row.known, -row.speedup.value))
+
+    def place(row: Option) -> tuple[bool, bool, bool, float]:
+        return not row.runs, not row.known, not row.exists, -row.speedup.value
+
+    ordered = sorted(rows, key=place)
     return Options(tuple(ordered), tuple(left_out))
 
 

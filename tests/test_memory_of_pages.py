@@ -10,9 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import memory
-from pages.ui.state import DRAFTS, KEPT, Drafts
+from pages.ui.state import DRAFTS, KEPT
+from specmath.checks import InputError
+from specmath.drafts import Listed
 from specmath.scenario import Scenario
-from specmath.scenario.files import build, to_link
+from specmath.scenario.files import build, drafts_in, from_toml, to_link, to_toml
 from specmath.scenario.forms import EXAMPLE_PAIR
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +124,7 @@ def test_a_list_of_drafts_survives_a_page_that_is_loaded_anew() -> None:
     found = address(app)
     assert {n: v for n, v in found.items() if n != DRAFTS} == served
     again = visit("drafts", **found)
-    assert again.session_state["drafts"] == Drafts((), ("Qwen3-0.6B",))
+    assert again.session_state["drafts"] == Listed((), ("Qwen3-0.6B",))
     (box,) = [b for b in again.multiselect if str(b.key).startswith("compared")]
     assert box.value == ["Qwen3-0.6B"]
     assert address(again) == found
@@ -142,3 +144,30 @@ def test_a_list_that_is_no_longer_known_is_said_where_it_stood() -> None:
     assert "The list of drafts of this address was kept in the memory of a server" in told
     assert app.success or app.info, "the rest of the page has its answer"
     assert "N\u2011gram" in " ".join(box.value for box in app.markdown)
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_listed_goes_into_the_file_and_comes_back() -> None:
+    s = long_scenario()
+    listed = Listed(
+        (("mine", 0.9, 0.02, 7.0, None), (None, None, None, None, 2.0)), ("Qwen3-0.6B",)
+    )
+    text = to_toml(s, listed.to_dict())
+    assert from_toml(text) == s
+    assert Listed.from_dict(drafts_in(text)) == listed
+    assert Listed.from_dict(drafts_in(to_toml(s))) == Listed()
+
+
+@pytest.mark.parametrize(
+    "drafts",
+    [
+        "5", "[1]", '{rows = 5}', '{rows = [{alpha = "x"}]}', "{rows = [{beta = 0.5}]}",
+        "{compared = [1]}", "{other = 1}", "{rows = [{draft = true}]}",
+    ],
+)  # fmt: skip
+def test_drafts_of_another_kind_in_a_file_are_refused(drafts: str) -> None:
+    text = f"drafts = {drafts}\n{to_toml(long_scenario())}"
+    with pytest.raises(InputError, match="drafts must be rows of draft, alpha, c, gamma"):
+        Listed.from_dict(drafts_in(text))

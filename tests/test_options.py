@@ -205,8 +205,10 @@ def test_ranked_by_each_ones_own_band_the_unknown_after_the_known() -> None:
     found = found_for(engine="none")
     known = [row for row in found.rows if row.known]
     assert [row.label for row in found.rows[len(known) :] if row.known] == []
-    speeds = [row.speedup.value for row in known]
-    assert speeds == sorted(speeds, reverse=True)
+    for there in (True, False):  # what there is stands first
+        speeds = [row.speedup.value for row in known if row.exists == there]
+        assert speeds == sorted(speeds, reverse=True)
+    assert [row.exists for row in known] == sorted((r.exists for r in known), reverse=True)
     best = found.best
     assert best is not None
     assert best.exists

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.state import Drafts
 from specmath.acceptance_record import band
 from specmath.bill import bill
 from specmath.drafters import kinds
+from specmath.drafts import Listed
 from specmath.options import options
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
@@ -50,7 +50,7 @@ SMALL = ("T-small", 0.75, 0.02, 7, 3.4)
 
 def with_rows(page: AppTest, *rows: Any) -> AppTest:
     """The page once these rows are typed."""
-    page.session_state["drafts"] = Drafts(rows)
+    page.session_state["drafts"] = Listed(rows)
     page.session_state["candidates_box"] = 99
     page.run()
     assert [box.value for box in page.exception] == []

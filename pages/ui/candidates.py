@@ -8,13 +8,15 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui.furniture import chart, downloads, drawer, plain_table, verbatim
-from pages.ui.state import Drafts, adopt, drafts, list_drafts, prediction, scenario, touched
+from pages.ui.state import adopt, drafts, list_drafts, prediction, scenario, touched
 from specmath.charts.calculator import drafts_plane
 from specmath.checks import InputError
 from specmath.drafts import (
+    FIELDS,
     T5_SOURCE,
     Candidate,
     CostOf,
+    Listed,
     Outcome,
     best_speedup,
     cost_of_draft,
@@ -26,7 +28,6 @@ from specmath.stepcost import LinearStepCost
 from specmath.tables import drafts_table, example_table
 from specmath.words.drafts import own_cost_words, rank_at_own_cost, rank_drafts
 
-COLUMNS = ("draft", "alpha", "c", "gamma", "measured_speedup")
 ALPHAS, STEPS, LARGEST_C = np.linspace(0, 1, 101), 61, 1.5
 """The grid of the chart."""
 PUBLISHED_GAMMA = 16
@@ -136,7 +137,7 @@ def _edited() -> tuple[Candidate, ...]:
         },
     )
     rows = tuple(_typed(row) for row in edited.to_dict("records"))
-    list_drafts(Drafts(rows, drafts().compared))
+    list_drafts(Listed(rows, drafts().compared))
     if rows:
         st.button("Clear the table", on_click=_clear, icon=":material/delete:")
     try:
@@ -150,25 +151,25 @@ def _edited() -> tuple[Candidate, ...]:
 
 
 def _frame(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
-    types = dict.fromkeys(COLUMNS[1:], "float64") | {"draft": "object"}
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
+    types = dict.fromkeys(FIELDS[1:], "float64") | {"draft": "object"}
+    return pd.DataFrame(rows, columns=list(FIELDS)).astype(types)
 
 
 def _typed(row: dict[str, Any]) -> tuple[Any, ...]:
     """Its cells, None where nothing was typed."""
-    return tuple(None if pd.isna(row[name]) else row[name] for name in COLUMNS)
+    return tuple(None if pd.isna(row[name]) else row[name] for name in FIELDS)
 
 
 def _clear() -> None:
     touched()
     st.session_state["candidates_box"] += 1
-    list_drafts(Drafts((), drafts().compared))
+    list_drafts(Listed((), drafts().compared))
 
 
 def _candidate(row: Sequence[Any]) -> Candidate:
     draft, *numbers, measured = row
     name = "unnamed" if draft is None else str(draft)
-    missing = [n for n, number in zip(COLUMNS[1:4], numbers, strict=True) if number is None]
+    missing = [n for n, number in zip(FIELDS[1:4], numbers, strict=True) if number is None]
     if missing:
         raise InputError(f"draft {name!r} needs {', '.join(missing)}, got nothing")
     alpha, c, gamma = numbers

@@ -4,10 +4,11 @@ import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.furniture import answer_place, plain_table, remarks, verbatim
-from pages.ui.state import Drafts, adopt, drafts, list_drafts, prediction, scenario, touched
+from pages.ui.state import adopt, drafts, list_drafts, prediction, scenario, touched
 from specmath import models
 from specmath.checks import InputError
 from specmath.drafters import named
+from specmath.drafts import Listed
 from specmath.options import MOST_COMPARED, Options, options
 from specmath.scenario.server import pair_of
 from specmath.serving.tree import read_branch, tree_choice
@@ -53,7 +54,7 @@ def _compared() -> tuple[str, ...]:
         "engine does with it.",
         on_change=touched,
     )
-    list_drafts(Drafts(drafts().rows, tuple(chosen)))
+    list_drafts(Listed(drafts().rows, tuple(chosen)))
     known = []
     for text in chosen:
         try:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ import streamlit as st
 from pages.ui import memory
 from specmath import hardware
 from specmath.checks import InputError
+from specmath.drafts import Listed
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.endpoint import said_as
@@ -57,15 +57,6 @@ NOT_KNOWN = (
     "was kept in the memory of a server, which does not know it any more: it was started anew, or "
     "others came since"
 )
-
-
-@dataclass(frozen=True)
-class Drafts:
-    """Drafts that a person listed: rows of draft, α, c, γ and measured speedup, as typed; and
-    models to be compared, by name or config.json."""
-
-    rows: tuple[tuple[Any, ...], ...] = ()
-    compared: tuple[str, ...] = ()
 
 
 def scenario() -> Scenario:
@@ -294,12 +285,12 @@ def write_link() -> None:
 # ── the drafts that a person listed ──────────────────────────────────────────────────────────
 
 
-def drafts() -> Drafts:
+def drafts() -> Listed:
     """Those of the session."""
-    return st.session_state.setdefault("drafts", Drafts())
+    return st.session_state.setdefault("drafts", Listed())
 
 
-def list_drafts(changed: Drafts) -> None:
+def list_drafts(changed: Listed) -> None:
     """Note the list; the address has its key once it is no longer empty.
 
     Only a change is written: an address written again after a step back would trap the reader.
@@ -307,12 +298,18 @@ def list_drafts(changed: Drafts) -> None:
     if changed == drafts():
         return
     st.session_state["drafts"] = changed
-    key = memory.keep(json.dumps(asdict(changed))) if changed != Drafts() else None
+    key = memory.keep(json.dumps(changed.to_dict())) if changed != Listed() else None
     st.session_state["drafts_key"] = key
     if key is None:
         st.query_params.pop(DRAFTS, None)
     else:
         st.query_params[DRAFTS] = key
+
+
+def take_drafts(found: Listed) -> None:
+    """A list from a file or an address: the boxes that hold it start anew."""
+    list_drafts(found)
+    st.session_state["drafts_read"] = st.session_state.get("drafts_read", 0) + 1
 
 
 def _read_drafts() -> None:
@@ -323,8 +320,4 @@ def _read_drafts() -> None:
     text = memory.kept(key)
     st.session_state["drafts_lost"] = text is None
     if text is not None:
-        found = json.loads(text)
-        rows = tuple(tuple(row) for row in found["rows"])
-        st.session_state["drafts"] = Drafts(rows, tuple(found["compared"]))
-        st.session_state["drafts_key"] = key
-        st.session_state["drafts_read"] = st.session_state.get("drafts_read", 0) + 1
+        take_drafts(Listed.from_dict(json.loads(text)))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from specmath.cli.options import config_text, format_option, read_scenario, scenario_options
+from specmath.cli.options import (
+    config_text,
+    format_option,
+    read_scenario,
+    read_text,
+    scenario_options,
+)
 from specmath.cli.output import print_rows, print_table
 from specmath.cli.terminal import say, say_each
+from specmath.drafts import Listed
 from specmath.options import options
 from specmath.predict import of_endpoint, predict
+from specmath.scenario.files import drafts_in
 from specmath.scenario.forms import HALVES
 from specmath.tables import essential, in_words, options_table
 from specmath.words.options import choice_of, options_notes
@@ -20,6 +29,13 @@ __all__ = ["drafts_command"]
 
 IN_PLACE = "ngram"
 """A draft that every target can have, where none is given: the scenario needs one."""
+
+
+def _listed(path: str | None) -> tuple[str, ...]:
+    """The models that a scenario file lists to be compared."""
+    if path is None:
+        return ()
+    return Listed.from_dict(drafts_in(read_text(Path(path)))).compared
 
 
 @click.command(
@@ -47,7 +63,7 @@ def drafts_command(
             given["draft"] = given["draft"] or IN_PLACE
     prediction = predict(read_scenario(scenario_file, given))
     yours = scenario_file is not None or "draft" in named
-    compared = [config_text(one) or one for one in compare]
+    compared = [*_listed(scenario_file), *(config_text(one) or one for one in compare)]
     found = options(prediction.endpoint, compared, yours=yours)
     table = options_table(found)
     if style != "table":
