@@ -1,7 +1,7 @@
 """What every page is built from: the answer, the numbers, the chart, the table, the next page."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pandas as pd
@@ -168,11 +168,14 @@ def table(shown: Table) -> None:
             downloads(shown)
 
 
-def plain_table(shown: Table, marks: Mapping[str, str] | None = None) -> None:
+def plain_table(
+    shown: Table, marks: Mapping[str, str] | None = None, middles: Collection[str] = ()
+) -> None:
     """A short table as text, in the number formats of its columns; `marks` draws a column `state`.
 
     Where `x_low` and `x_high` stand beside a column x, the three are one: the range, or the value
-    where there is none. Where a column `unit` has the unit of each row, the cells carry it.
+    where there is none; of a column of `middles` the value, and the range in brackets. Where a
+    column `unit` has the unit of each row, the cells carry it.
     """
     columns = {c.name: c for c in shown.columns}
     units = columns.pop("unit").values if "unit" in columns else ("",) * len(shown)
@@ -185,7 +188,7 @@ def plain_table(shown: Table, marks: Mapping[str, str] | None = None) -> None:
         cells = (
             marks[str(c.values[row])]
             if marks and c.name == "state"
-            else _range(columns, c, row, str(unit))
+            else _range(columns, c, row, str(unit), middle=c.name in middles)
             for c in kept
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -196,13 +199,20 @@ def _head_has_unit(column: Column) -> bool:
     return bool(column.unit) and (column.unit != "%" or bool(column.format))
 
 
-def _range(columns: Mapping[str, Column], column: Column, row: int, unit: str) -> str:
+def _range(
+    columns: Mapping[str, Column], column: Column, row: int, unit: str, *, middle: bool
+) -> str:
     ends = [columns.get(f"{column.name}{end}") for end in ("_low", "_high")]
     values = [c.values[row] for c in ends if c is not None]
     if len(values) < 2 or None in values:
         values = [column.values[row]]
-    cells = (_unbroken(value, column, "" if column.unit else unit) for value in values)
-    return f" to{NBSP}".join(dict.fromkeys(cells))  # in a narrow column, two lines
+    unit = "" if column.unit else unit
+    cells = dict.fromkeys(_unbroken(value, column, unit) for value in values)
+    told = f" to{NBSP}".join(cells)  # in a narrow column, two lines
+    if middle and len(cells) > 1:
+        between = _unbroken(column.values[row], column, unit)
+        return f"{between} ({told.replace(' ', NBSP)})"
+    return told
 
 
 def _unbroken(value: Cell, column: Column, unit: str) -> str:

@@ -139,8 +139,13 @@ def needs_hardware() -> None:
         "This page computes step times: it needs your GPU, target, draft and load.",
         "memory",
     )
+    offer_hardware()
+    st.stop()
+
+
+def offer_hardware() -> None:
+    """A pair to start from."""
     with answer_place("answer_start"):
         if st.button("Start from a GPU and a pair of models", type="primary"):
             adopt(revised(scenario(), EXAMPLE_PAIR), still_examples={*examples(), "draft cost"})
             st.rerun()
-    st.stop()

@@ -1,5 +1,6 @@
 """The scenario of a session: one valid record, the raw values behind the widgets, the link."""
 
+import json
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
@@ -7,8 +8,10 @@ from typing import Any
 
 import streamlit as st
 
+from pages.ui import memory
 from specmath import hardware
 from specmath.checks import InputError
+from specmath.drafts import Listed
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.endpoint import said_as
@@ -41,10 +44,20 @@ START = EXAMPLE_PAIR | {
 """Where somebody begins who comes by no link: hardware to be replaced by their own."""
 
 LONGEST_LINK = 2000
-"""Characters; beyond it the scenario file is offered instead."""
+"""Characters; beyond it the address has a key to this server's memory instead."""
+
+KEPT = "kept"
+"""Parameter of the address: the key under which a scenario too long for it is kept."""
 
 MEASUREMENT = "measurement"
-"""Parameter of the address that is no scenario's: the measurement that the page Measure shows."""
+DRAFTS = "drafts"
+"""Parameters that are no scenario's: the measurement that the page Measure shows, and the key of
+the drafts that a person listed."""
+
+NOT_KNOWN = (
+    "was kept in the memory of a server, which does not know it any more: it was started anew, or "
+    "others came since"
+)
 
 
 def scenario() -> Scenario:
@@ -185,6 +198,8 @@ def read_link(page: str) -> list[str]:
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
     edited = st.session_state["edited"] = st.session_state.pop("touched", False)
+    if not edited:
+        _read_drafts()
     ours = edited or given == st.session_state.get("link")
     if "scenario" in st.session_state and (ours or not given):
         if moved:
@@ -192,10 +207,12 @@ def read_link(page: str) -> list[str]:
         elif not ours:
             st.session_state["linked"] = scenario()
         return []
+    given, lost = _unfolded(given)
     if not given:
         adopt(start(), still_examples=_parts_of_the_example(start()))
-        return []
+        return lost
     loaded, notices = from_link(given)
+    notices += lost
     try:
         adopt(loaded, still_examples=_parts_of_the_example(loaded))
     except InputError as error:  # a config or a GPU with which nothing can be computed
@@ -222,7 +239,19 @@ def begin_at(example: Scenario) -> None:
 
 def _of_the_scenario() -> dict[str, str]:
     """The parameters of the address but for those that are no scenario's."""
-    return {n: v for n, v in st.query_params.to_dict().items() if n != MEASUREMENT}
+    others = (MEASUREMENT, DRAFTS)
+    return {n: v for n, v in st.query_params.to_dict().items() if n not in others}
+
+
+def _unfolded(given: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The parameters with those that are kept under a key, and what could not be read."""
+    if KEPT not in given:
+        return given, []
+    rest = {name: value for name, value in given.items() if name != KEPT}
+    text = memory.kept(given[KEPT])
+    if text is None:
+        return rest, [f"The scenario of this address {NOT_KNOWN}. Open its file, or begin anew."]
+    return rest | json.loads(text), []
 
 
 def _parts_of_the_example(found: Scenario) -> list[str]:
@@ -243,12 +272,56 @@ def link_length(link: dict[str, str]) -> int:
 
 
 def write_link() -> None:
-    """Keep the address in step with the scenario."""
+    """Keep the address in step with the scenario, and with the drafts that a person listed."""
     link = to_link(scenario())
     if link_length(link) > LONGEST_LINK:
-        link = {}
+        key = memory.keep(json.dumps(link))
+        link = {} if key is None else {KEPT: key}
     st.session_state["link"] = link
     if st.session_state.get("linked") != scenario() and _of_the_scenario() != link:
-        kept = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
-        st.query_params.from_dict(link | kept)
+        own = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
+        if key := st.session_state.get("drafts_key"):
+            own[DRAFTS] = key
+        st.query_params.from_dict(link | own)
     st.session_state["linked"] = scenario()
+
+
+# ── the drafts that a person listed ──────────────────────────────────────────────────────────
+
+
+def drafts() -> Listed:
+    """Those of the session."""
+    return st.session_state.setdefault("drafts", Listed())
+
+
+def list_drafts(changed: Listed) -> None:
+    """Note the list; the address has its key once it is no longer empty.
+
+    Only a change is written: an address written again after a step back would trap the reader.
+    """
+    if changed == drafts():
+        return
+    st.session_state["drafts"] = changed
+    key = memory.keep(json.dumps(changed.to_dict())) if changed != Listed() else None
+    st.session_state["drafts_key"] = key
+    if key is None:
+        st.query_params.pop(DRAFTS, None)
+    else:
+        st.query_params[DRAFTS] = key
+
+
+def take_drafts(found: Listed) -> None:
+    """A list from a file or an address: the boxes that hold it start anew."""
+    list_drafts(found)
+    st.session_state["drafts_read"] = st.session_state.get("drafts_read", 0) + 1
+
+
+def _read_drafts() -> None:
+    """Those of the address, on a first visit, a back or a forward."""
+    key = st.query_params.get(DRAFTS)
+    if key is None or key == st.session_state.get("drafts_key"):
+        return
+    text = memory.kept(key)
+    st.session_state["drafts_lost"] = text is None
+    if text is not None:
+        take_drafts(Listed.from_dict(json.loads(text)))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
-from specmath.tables.hardware import batch_table, drafters_table, drafts_table, load_table
+from specmath.tables.hardware import (
+    batch_table,
+    drafters_table,
+    drafts_table,
+    essential,
+    example_table,
+    in_words,
+    load_table,
+    options_table,
+)
 from specmath.tables.prediction import (
     alpha_gamma_table,
     bill_table,
@@ -29,9 +38,13 @@ __all__ = [
     "draft_cost_table",
     "drafters_table",
     "drafts_table",
+    "essential",
+    "example_table",
     "gamma_table",
+    "in_words",
     "load_table",
     "numbers_table",
+    "options_table",
     "regime_costs",
     "regime_table",
 ]
