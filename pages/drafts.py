@@ -11,9 +11,9 @@ from pages.ui.acceptance import show_range, show_record  # noqa: E402
 from pages.ui.candidates import show_example, show_own  # noqa: E402
 from pages.ui.hardware import offer_hardware  # noqa: E402
 from pages.ui.options import show_options, show_tree  # noqa: E402
-from pages.ui.state import NOT_KNOWN, prediction, scenario  # noqa: E402
+from pages.ui.state import DRAFTS, NOT_KNOWN, lost, prediction, scenario  # noqa: E402
 
-if st.session_state.pop("drafts_lost", False):
+if lost(DRAFTS):
     st.warning(f"The list of drafts of this address {NOT_KNOWN}.", icon=":material/link_off:")
 if scenario().costs.computed:
     show_options()

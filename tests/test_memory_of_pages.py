@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.ui import memory
-from pages.ui.state import DRAFTS, KEPT
+from pages.ui.state import DRAFTS, KEPT, PINS
 from specmath.checks import InputError
 from specmath.drafts import Listed
 from specmath.scenario import Scenario
@@ -124,14 +124,14 @@ def test_a_list_of_drafts_survives_a_page_that_is_loaded_anew() -> None:
     found = address(app)
     assert {n: v for n, v in found.items() if n != DRAFTS} == served
     again = visit("drafts", **found)
-    assert again.session_state["drafts"] == Listed((), ("Qwen3-0.6B",))
+    assert Listed.from_dict(again.session_state["drafts"]) == Listed((), ("Qwen3-0.6B",))
     (box,) = [b for b in again.multiselect if str(b.key).startswith("compared")]
     assert box.value == ["Qwen3-0.6B"]
     assert address(again) == found
     # It goes along to another page, and is dropped from the address once the list is empty.
     again.switch_page("pages/cost.py").run()
     again.switch_page("pages/drafts.py").run()
-    assert again.session_state["drafts"].compared == ("Qwen3-0.6B",)
+    assert Listed.from_dict(again.session_state["drafts"]).compared == ("Qwen3-0.6B",)
     (box,) = [b for b in again.multiselect if str(b.key).startswith("compared")]
     box.set_value([]).run()
     assert DRAFTS not in address(again)
@@ -171,3 +171,33 @@ def test_drafts_of_another_kind_in_a_file_are_refused(drafts: str) -> None:
     text = f"drafts = {drafts}\n{to_toml(long_scenario())}"
     with pytest.raises(InputError, match="drafts must be rows of draft, alpha, c, gamma"):
         Listed.from_dict(drafts_in(text))
+
+
+# ── side by side ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_pinned_is_compared_survives_f5_and_is_gone_with_its_server() -> None:
+    served = build({"alpha": 0.8, **EXAMPLE_PAIR, "concurrency": 16, "prompt_tokens": 500})
+    busy = served.model_copy(update={"concurrency": 64})
+    app = visit(None, **to_link(served))
+    press(app, "Pin this scenario to compare")
+    assert "Side by side" not in [head.value for head in visit(None, **to_link(busy)).subheader]
+
+    again = visit(None, **(to_link(busy) | {PINS: address(app)[PINS]}))
+    assert again.session_state["scenario"] == busy
+    text = " ".join(block.value for block in again.markdown)
+    assert "| Pinned 1 | 16 |" in text.replace("\u00a0", " ")
+    assert "| Now | 64 |" in text
+    press(again, "Back to pinned 1")
+    assert again.session_state["scenario"] == served
+    press(again, "Unpin all")
+    assert PINS not in address(again)
+
+    lost = visit(None, **(to_link(busy) | {PINS: "AAAAAAAAAAAA"}))
+    assert "What was pinned in this address was kept in the memory" in lost.warning[0].value
+
+
+def press(app: AppTest, label: str) -> None:
+    (button,) = [each for each in app.button if each.label == label]
+    button.click().run()
+    assert [box.value for box in app.exception] == []

@@ -1,7 +1,7 @@
 """The scenario of a session: one valid record, the raw values behind the widgets, the link."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -50,9 +50,9 @@ KEPT = "kept"
 """Parameter of the address: the key under which a scenario too long for it is kept."""
 
 MEASUREMENT = "measurement"
-DRAFTS = "drafts"
-"""Parameters that are no scenario's: the measurement that the page Measure shows, and the key of
-the drafts that a person listed."""
+DRAFTS, PINS = NOTED = ("drafts", "pins")
+"""Parameters that are no scenario's: the measurement that the page Measure shows, and the keys of
+what a person noted: the drafts listed, the scenarios pinned."""
 
 NOT_KNOWN = (
     "was kept in the memory of a server, which does not know it any more: it was started anew, or "
@@ -199,7 +199,7 @@ def read_link(page: str) -> list[str]:
     st.session_state["page"] = page
     edited = st.session_state["edited"] = st.session_state.pop("touched", False)
     if not edited:
-        _read_drafts()
+        _read_noted()
     ours = edited or given == st.session_state.get("link")
     if "scenario" in st.session_state and (ours or not given):
         if moved:
@@ -239,7 +239,7 @@ def begin_at(example: Scenario) -> None:
 
 def _of_the_scenario() -> dict[str, str]:
     """The parameters of the address but for those that are no scenario's."""
-    others = (MEASUREMENT, DRAFTS)
+    others = (MEASUREMENT, *NOTED)
     return {n: v for n, v in st.query_params.to_dict().items() if n not in others}
 
 
@@ -272,7 +272,7 @@ def link_length(link: dict[str, str]) -> int:
 
 
 def write_link() -> None:
-    """Keep the address in step with the scenario, and with the drafts that a person listed."""
+    """Keep the address in step with the scenario, beside what a person noted."""
     link = to_link(scenario())
     if link_length(link) > LONGEST_LINK:
         key = memory.keep(json.dumps(link))
@@ -280,48 +280,81 @@ def write_link() -> None:
     st.session_state["link"] = link
     if st.session_state.get("linked") != scenario() and _of_the_scenario() != link:
         own = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
-        if key := st.session_state.get("drafts_key"):
-            own[DRAFTS] = key
-        st.query_params.from_dict(link | own)
+        keys = {name: st.session_state.get(f"{name}_key") for name in NOTED}
+        st.query_params.from_dict(link | own | {n: key for n, key in keys.items() if key})
     st.session_state["linked"] = scenario()
 
 
-# ── the drafts that a person listed ──────────────────────────────────────────────────────────
+# ── what a person noted beside the scenario ──────────────────────────────────────────────────
 
 
-def drafts() -> Listed:
-    """Those of the session."""
-    return st.session_state.setdefault("drafts", Listed())
+def noted(name: str) -> Any:
+    """One of NOTED, as JSON has it; None where there is nothing."""
+    return st.session_state.get(name)
 
 
-def list_drafts(changed: Listed) -> None:
-    """Note the list; the address has its key once it is no longer empty.
+def note(name: str, value: Any) -> None:
+    """Keep it in the session and under a key of the address; None forgets it.
 
     Only a change is written: an address written again after a step back would trap the reader.
     """
-    if changed == drafts():
+    text = None if value is None else json.dumps(value)
+    value = None if text is None else json.loads(text)
+    if value == noted(name):
         return
-    st.session_state["drafts"] = changed
-    key = memory.keep(json.dumps(changed.to_dict())) if changed != Listed() else None
-    st.session_state["drafts_key"] = key
+    st.session_state[name] = value
+    key = st.session_state[f"{name}_key"] = None if text is None else memory.keep(text)
     if key is None:
-        st.query_params.pop(DRAFTS, None)
+        st.query_params.pop(name, None)
     else:
-        st.query_params[DRAFTS] = key
+        st.query_params[name] = key
+
+
+def _read_noted() -> None:
+    """What the address has a key of, on a first visit, a back or a forward."""
+    for name in NOTED:
+        key = st.query_params.get(name)
+        if key is None or key == st.session_state.get(f"{name}_key"):
+            continue
+        text = memory.kept(key)
+        st.session_state[f"{name}_lost"] = text is None
+        if text is not None:
+            note(name, json.loads(text))
+            _start_anew(name)
+
+
+def _start_anew(name: str) -> None:
+    """The boxes that hold it start from what was read."""
+    st.session_state[f"{name}_read"] = st.session_state.get(f"{name}_read", 0) + 1
+
+
+def lost(name: str) -> bool:
+    """Whether the address has a key of it that this server does not know; said once."""
+    return bool(st.session_state.pop(f"{name}_lost", False))
+
+
+def drafts() -> Listed:
+    """The drafts that a person listed."""
+    found = noted(DRAFTS)
+    return Listed() if found is None else Listed.from_dict(found)
+
+
+def list_drafts(changed: Listed) -> None:
+    """Note the list; an empty one leaves the address."""
+    note(DRAFTS, changed.to_dict() if changed != Listed() else None)
 
 
 def take_drafts(found: Listed) -> None:
-    """A list from a file or an address: the boxes that hold it start anew."""
+    """A list from a file: the boxes that hold it start anew."""
     list_drafts(found)
-    st.session_state["drafts_read"] = st.session_state.get("drafts_read", 0) + 1
+    _start_anew(DRAFTS)
 
 
-def _read_drafts() -> None:
-    """Those of the address, on a first visit, a back or a forward."""
-    key = st.query_params.get(DRAFTS)
-    if key is None or key == st.session_state.get("drafts_key"):
-        return
-    text = memory.kept(key)
-    st.session_state["drafts_lost"] = text is None
-    if text is not None:
-        take_drafts(Listed.from_dict(json.loads(text)))
+def pins() -> list[Scenario]:
+    """The scenarios that a person pinned, the first first."""
+    return [from_link(link)[0] for link in noted(PINS) or ()]
+
+
+def pin(scenarios: Sequence[Scenario]) -> None:
+    """Pin these, and no others."""
+    note(PINS, [to_link(each) for each in scenarios] or None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
+from specmath.tables.compared import compared_table
 from specmath.tables.hardware import (
     batch_table,
     drafters_table,
@@ -34,6 +35,7 @@ __all__ = [
     "batch_table",
     "bill_table",
     "card_table",
+    "compared_table",
     "crossover_table",
     "draft_cost_table",
     "drafters_table",
