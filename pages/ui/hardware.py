@@ -80,14 +80,14 @@ def _pick(
         SPECS[name].title,
         options,
         key=key,
-        format_func=lambda option: (labels or {}).get(option, _short(option)),
+        format_func=lambda option: (labels or {}).get(option, shortened(option)),
         help=help or SPECS[name].help,
         accept_new_options=typed,
         on_change=lambda: set_raw(name, st.session_state[key]),
     )
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     """A pasted config by the name it gives itself."""
     if not text.lstrip().startswith("{"):
         return text
