@@ -15,19 +15,21 @@ from pages.ui.state import DRAFTS, NOT_KNOWN, lost, prediction, scenario  # noqa
 
 if lost(DRAFTS):
     st.warning(f"The list of drafts of this address {NOT_KNOWN}.", icon=":material/link_off:")
-if scenario().costs.computed:
-    show_options()
+served = scenario().costs.computed
+answer = furniture.answer_place()
+if served:
+    show_options(answer)
     show_range(prediction())
     show_tree()
 else:
-    furniture.say(
-        "Which drafts your target can have follows from the model, the GPU and the load. Drafts of "
-        "which you know α and c can be compared here without.",
-        "compare",
-    )
     offer_hardware()
 st.subheader("Drafts of your own, by α and c", anchor=False)
-show_own()
+if not show_own(st.container() if served else answer) and not served:
+    answer.info(
+        "Which drafts your target can have follows from the model, the GPU and the load. Drafts of "
+        "which you know α and c can be compared below without.",
+        icon=":material/compare:",
+    )
 show_example()
 show_record()
 furniture.next_question("cost", "What will it cost?")

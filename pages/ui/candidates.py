@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.furniture import chart, downloads, drawer, plain_table, verbatim
 from pages.ui.state import adopt, drafts, list_drafts, prediction, scenario, touched
@@ -34,22 +35,23 @@ PUBLISHED_GAMMA = 16
 """The largest γ that is considered of the published drafts."""
 
 
-def show_own() -> None:
-    """The table to fill, and what its rows are worth at the scenario's step cost."""
+def show_own(answer: DeltaGenerator) -> bool:
+    """The table to fill, and what its rows are worth at the scenario's step cost, which is said in
+    `answer`; whether there is such a row."""
     left, right = st.columns([10, 11], gap="medium")
     with left:
         candidates = _edited()
     if not candidates:
         right.caption("A row is compared as soon as it has α, c and γ.")
-        return
+        return False
     limit, cost_of = scenario().max_gamma, cost_of_draft(scenario())
     outcomes = evaluate(candidates, limit, cost_of)
     words = own_cost_words(cost_of(0.0), prediction().gamma)
     ranked = rank_drafts(evaluate(candidates, limit))
     if words:
         ranked = f"{rank_at_own_cost(outcomes, words)} Were it memory-bound: {ranked}"
+    answer.info(verbatim(ranked), icon=":material/compare:")
     with left:
-        st.info(verbatim(ranked), icon=":material/compare:")
         _use(outcomes)
     with right:
         said = f"at your verification cost: {words}" if words else "memory-bound, Theorem 3.8"
@@ -62,6 +64,7 @@ def show_own() -> None:
         f"would make it exact. Best γ and its speedup: {verbatim(said)}."
     )
     downloads(shown)
+    return True
 
 
 def show_example() -> None:

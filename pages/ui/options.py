@@ -1,9 +1,11 @@
 """The drafts that the scenario's target can have: the answer, the table, what else to compare."""
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import furniture
-from pages.ui.furniture import answer_place, plain_table, remarks, verbatim
+from pages.ui.furniture import plain_table, remarks, verbatim
+from pages.ui.hardware import shortened
 from pages.ui.state import adopt, drafts, list_drafts, prediction, scenario, touched
 from specmath import models
 from specmath.checks import InputError
@@ -17,13 +19,13 @@ from specmath.words.drafts import tree_sentence
 from specmath.words.options import choice_of, named_words, options_notes
 
 
-def show_options() -> None:
-    """The best draft and what nothing tells apart from it; each in a row; what is to be known."""
-    place = answer_place()
+def show_options(answer: DeltaGenerator) -> None:
+    """The best draft and what nothing tells apart from it, in `answer`; each in a row; what is to
+    be known."""
     table = st.container()
     found = options(prediction().endpoint, _compared())
     said = choice_of(found)
-    box = place.success if said.firm else place.info
+    box = answer.success if said.firm else answer.info
     box(f"**{verbatim(said.headline)}** {verbatim(said.reason)}", icon=":material/compare:")
     shown = options_table(found)
     with table:
@@ -47,6 +49,7 @@ def _compared() -> tuple[str, ...]:
         "Compare another draft model",
         list(dict.fromkeys([*st.session_state[key], *models.catalogue()])),
         key=key,
+        format_func=shortened,
         accept_new_options=True,
         max_selections=MOST_COMPARED,
         placeholder="a model's name, or its config.json",
