@@ -130,11 +130,15 @@ def assumptions(prediction: Prediction) -> None:
     told = words.notes(prediction)
     unknown = len(prediction.speedup.basis.over) if ground else 0
     parts = [f"{n} {what}" for n, what in ((unknown, "not known"), (len(named), "assumed")) if n]
-    parts.append(count(len(told), "note"))
+    listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
+    folded((*parts, count(len(told), "note")), tuple(filter(None, (ground, listed, *told))))
+
+
+def folded(parts: Sequence[str], texts: Sequence[str]) -> None:
+    """The one list of a page of what its answer rests on; `parts`: what is in it."""
     label = f"What this rests on: {', '.join(parts)}"
     with st.expander(label, icon=":material/edit_note:", key="assumptions"):
-        listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
-        remarks(tuple(filter(None, (ground, listed, *told))))
+        remarks(texts)
 
 
 def remarks(texts: Sequence[str]) -> None:

@@ -4,13 +4,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import furniture
-from pages.ui.furniture import plain_table, remarks, verbatim
+from pages.ui.furniture import plain_table, verbatim
 from pages.ui.hardware import shortened
 from pages.ui.state import adopt, drafts, list_drafts, prediction, scenario, touched
 from specmath import models
 from specmath.checks import InputError
 from specmath.drafters import named
 from specmath.drafts import Listed
+from specmath.numbers import count
 from specmath.options import MOST_COMPARED, Options, options
 from specmath.scenario.server import pair_of
 from specmath.serving.tree import read_branch, tree_choice
@@ -37,7 +38,8 @@ def show_options(answer: DeltaGenerator) -> None:
         "(in plain steps) at your load and at the γ shown, with their 80% ranges."
     )
     furniture.table(shown)
-    remarks(options_notes(prediction(), found))
+    told = options_notes(prediction(), found)
+    furniture.folded((count(len(told), "note"),), told)
 
 
 def _compared() -> tuple[str, ...]:
