@@ -241,7 +241,7 @@ def test_an_emptied_box_is_unknown_and_never_zero(visitor: Visitor) -> None:
     until(lambda: _cost_is_unknown(visitor))
     visitor.type_number("v of 5 tokens, typed", "")
     is_said(visitor, revised(EXAMPLE, {"usd_per_hour": None, "sigma": None}))
-    visitor.says("σ from 0 to 1")
+    visitor.page_says("σ from 0 to 1")
     # What must be given goes back to what it was.
     visitor.type_number("Draft (ms)", "")
     visitor.box("Draft (ms)").blur()
