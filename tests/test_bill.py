@@ -274,6 +274,8 @@ def test_two_demands_are_refused() -> None:
          ["1 replica with γ=4, 2 without. Dollars are unknown"]),
         ({}, ["$12.5 to $16.0 instead of $27.8 (−55% to −42%)", "only when a replica leaves"]),
         ({"replicas": 10, "gamma": 0}, ["Without speculation: $18,250 a month."]),
+        ({"usd_per_hour": 0, "replicas": 10, "overhead": 0.1}, ["The bill stays at $0 a month."]),
+        ({"usd_per_hour": 0}, ["for $0 instead of $0."]),
         ({"usd_per_hour": None}, ["Dollars are unknown until the price of a GPU hour"]),
         ({"accepted_per_step": 0.9, "replicas": 30}, ["leaves or more are needed: 29 to 37"]),
         ({"accepted_per_step": 0.8, "replicas": 30}, ["No replica leaves, more may be needed: 30"]),

@@ -50,24 +50,27 @@ def _bills(found: Bill) -> str:
         return f". {UNPRICED.removesuffix('.')}"
     if interval(plain, usd) == interval(ours, usd):
         return f". The bill stays at {interval(ours, usd)} a month"
-    said = change(ours.value, plain.value)
-    if ours.low is not None:
-        ratio = ours.with_(plain, lambda a, b: a / b)
-        ends = (change(end, 1.0) for end in (ratio.low, ratio.high))
-        said = " to ".join(dict.fromkeys(ends))
-    return f": {interval(ours, usd)} a month instead of {interval(plain, usd)} ({said})"
+    return (
+        f": {interval(ours, usd)} a month instead of {interval(plain, usd)}{_changed(ours, plain)}"
+    )
+
+
+def _changed(ours: Estimate, plain: Estimate) -> str:
+    """(−50%), with its ends: both are of the same plain step."""
+    if not plain.value:
+        return ""
+    ratio = ours.with_(plain, lambda now, before: now / before)
+    ends = (ratio.value,) if ratio.low is None else (ratio.low, ratio.high)
+    return f" ({' to '.join(dict.fromkeys(change(end, 1.0) for end in ends))})"
 
 
 def _kept_busy(found: Bill) -> str:
     plain, ours = found.plain.usd_per_million, found.speculative.usd_per_million
     if plain is None or ours is None:
         return UNPRICED
-    ratio = ours.with_(plain, lambda a, b: a / b)
-    ends = (ratio.value,) if ratio.low is None else (ratio.low, ratio.high)
-    said = " to ".join(dict.fromkeys(change(end, 1.0) for end in ends))
     return (
         f"A replica kept busy makes a million output tokens for {interval(ours, usd)} instead of "
-        f"{interval(plain, usd)} ({said})."
+        f"{interval(plain, usd)}{_changed(ours, plain)}."
     )
 
 
