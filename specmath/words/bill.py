@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from specmath.bill import Bill
 from specmath.estimate import Estimate
-from specmath.numbers import change, interval, significant, usd
+from specmath.numbers import changed, interval, significant, usd
 from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.words.load import LOADS
 
-__all__ = ["ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
+__all__ = ["AT_A_RATE", "ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
 
 ONLY_WHOLE = "The bill falls only when a replica leaves: replicas are whole."
+AT_A_RATE = (
+    "At a request rate a replica makes as many tokens whatever it does: a token costs the same in "
+    "both arms. What speculation changes is the largest rate that a replica carries, and so the "
+    "bill."
+)
+"""In place of cost over load in an open loop."""
 UNPRICED = "Dollars are unknown until the price of a GPU hour is given."
 
 
@@ -56,12 +62,8 @@ def _bills(found: Bill) -> str:
 
 
 def _changed(ours: Estimate, plain: Estimate) -> str:
-    """(−50%), with its ends: both are of the same plain step."""
-    if not plain.value:
-        return ""
-    ratio = ours.with_(plain, lambda now, before: now / before)
-    ends = (ratio.value,) if ratio.low is None else (ratio.low, ratio.high)
-    return f" ({' to '.join(dict.fromkeys(change(end, 1.0) for end in ends))})"
+    """In brackets; nothing against a price of nothing."""
+    return f" ({changed(ours, plain)})" if plain.value else ""
 
 
 def _kept_busy(found: Bill) -> str:
