@@ -10,6 +10,7 @@ from pages.ui import furniture  # noqa: E402
 from pages.ui.acceptance import show_range  # noqa: E402
 from pages.ui.card import card, to_paste  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
+from pages.ui.pins import show_pins  # noqa: E402
 from pages.ui.published import show_nearest_case  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.calculator import arithmetic_over_gamma, speedup_over_gamma  # noqa: E402
@@ -31,6 +32,7 @@ with right:
         height=300,
     )
 furniture.assumptions(found)
+show_pins(found)
 show_range(found)
 to_paste(found)
 

@@ -24,7 +24,7 @@ from specmath.models.names import key, readings
 
 __all__ = [
     "COLUMNS", "FEW_PAIRS", "FEW_SOURCES", "KINDS", "WORKS", "Band", "Basis", "Chain", "Fall",
-    "Pair", "Row", "apart", "band", "bands", "beyond", "chains", "fall_of",
+    "Pair", "Row", "apart", "band", "bands", "beyond", "chains", "fall_of", "made_for",
     "offered", "pairs", "rows",
 ]  # fmt: skip
 
@@ -371,6 +371,21 @@ def band(
 def _is_own(p: Pair, drafter: str | None, target: str) -> bool:
     own = drafter is None or _bare(p.drafter) == _bare(drafter)
     return own and _bare(p.target) == _bare(target)
+
+
+@lru_cache(maxsize=1024)
+def made_for(kind: str, target: str) -> tuple[Row, ...]:
+    """Rows of that kind on that target, however it is tuned or stored: such drafters exist.
+
+    Examples
+    --------
+    >>> {row.reporter for row in made_for("eagle3", "Llama-3.3-70B")}
+    {'sgl-project/SpecForge'}
+    >>> made_for("block", "Llama-3.3-70B")
+    ()
+    """
+    bare = _bare(target)
+    return tuple(r for r in rows() if r.drafter_kind == kind and _bare(r.target) == bare)
 
 
 def _of(kind: str, work: str, found: tuple[Pair, ...], drafter: str = "", target: str = "") -> Band:

@@ -1,45 +1,38 @@
-"""Which draft: candidates by α and c beside what was measured, drafters on the own hardware."""
+"""Candidate drafts by their α and c, beside what was measured; the published example."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from specmath.acceptance import IidAcceptance
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.drafters import kinds
 from specmath.scenario import Scenario
-from specmath.scenario.endpoint import Endpoint, resolve
+from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import revised
-from specmath.scenario.forms import HALVES, AlphaRange, Recorded
-from specmath.scenario.server import tabulated
-from specmath.serving.pair import ServedPair
-from specmath.speculation import Speculation, breakeven_alpha_of, speedup
+from specmath.speculation import Speculation, speedup
 from specmath.stepcost import LinearStepCost, StepCost
 from specmath.theorems import expected_tokens, implied_draft_cost, walltime_improvement
 
 __all__ = [
+    "FIELDS",
     "T5_SOURCE",
-    "USUAL",
-    "YOURS",
     "Candidate",
     "CostOf",
-    "DrafterRow",
+    "Listed",
     "Outcome",
     "best_speedup",
     "cost_of_draft",
-    "drafter_rows",
     "evaluate",
     "published_t5",
-    "ranked",
 ]
 
 CostOf = Callable[[float], StepCost]
@@ -71,6 +64,56 @@ class Candidate:
         whole(where + "gamma", self.gamma, 1, 1000)
         if self.measured_speedup is not None:
             real(where + "measured_speedup", self.measured_speedup, 0, 1000, low_open=True)
+
+
+FIELDS = ("draft", "alpha", "c", "gamma", "measured_speedup")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Drafts that a person listed: rows of `FIELDS`, as typed, None where nothing was; and models
+    to be compared, by name or config.json. Only its kind is checked: a row may wait to be mended.
+    """
+
+    rows: tuple[tuple[Any, ...], ...] = ()
+    compared: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a file; what was not typed is left out."""
+        rows = (zip(FIELDS, row, strict=True) for row in self.rows)
+        return {
+            "rows": [{name: cell for name, cell in row if cell is not None} for row in rows],
+            "compared": list(self.compared),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Listed:
+        """Of a file, or of none; InputError where it is of another kind.
+
+        Examples
+        --------
+        >>> Listed.from_dict({"rows": [{"draft": "mine", "alpha": 0.7}]}).rows
+        (('mine', 0.7, None, None, None),)
+        """
+        try:
+            found = _Drafts.model_validate(data)
+        except ValidationError as error:
+            raise InputError(f"drafts must be rows of {', '.join(FIELDS)}, and compared") from error
+        rows = tuple(tuple(getattr(row, name) for name in FIELDS) for row in found.rows)
+        return cls(rows, tuple(found.compared))
+
+
+class _Row(BaseModel, extra="forbid", strict=True):
+    draft: Annotated[str, Field(max_length=200)] | None = None
+    alpha: float | None = None
+    c: float | None = None
+    gamma: float | None = None
+    measured_speedup: float | None = None
+
+
+class _Drafts(BaseModel, extra="forbid", strict=True):
+    rows: Annotated[list[_Row], Field(max_length=MAX_CANDIDATES)] = []
+    compared: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -180,125 +223,3 @@ def best_speedup(
     totals = np.array([cost.total(gammas) for cost in each]).reshape(*costs.shape, len(gammas))
     tokens = np.asarray(expected_tokens(np.asarray(alpha)[..., None], gammas))
     return np.asarray(speedup(tokens, totals).max(axis=-1))
-
-
-# ── drafters on the scenario's hardware ──────────────────────────────────────────────────────
-
-USUAL = 8
-"""The largest γ at which a break-even α is looked for."""
-YOURS = " (yours)"
-
-
-OF_THE_DRAFT = (
-    "run_gamma",
-    "run_ms",
-    "run_tokens_per_step",
-    "tree",
-    "drafted_per_step",
-    "coverage",
-)
-"""Fields that were said of one draft, and hold for no other."""
-
-
-@dataclass(frozen=True)
-class DrafterRow:
-    """One drafter at the scenario's batch and context.
-
-    `breakeven_alpha`: the i.i.d. acceptance of its drafted steps at which it is no slower than
-    plain decoding, at `gamma`; `least_alpha` the least over γ to 8, None where none is enough.
-    `endpoint`: it in place of the scenario's draft, with the acceptance that was given for that one
-    alone; every other has what others measured of its kind. `recommended_gamma` and its `speedup`
-    are there.
-    """
-
-    label: str
-    pair: ServedPair
-    endpoint: Endpoint
-    gamma: int
-    step_cost: float
-    breakeven_alpha: float
-    least_alpha: float | None
-    least_alpha_gamma: int | None
-    recommended_gamma: int
-    speedup: float
-
-    @property
-    def yours(self) -> bool:
-        """Whether it is the scenario's own."""
-        return self.label.endswith(YOURS)
-
-    @property
-    def known(self) -> bool:
-        """Whether its acceptance was given, or measured by anybody."""
-        s = self.endpoint.scenario
-        return not s.accepts.nobodys(s)
-
-    @property
-    def alphas(self) -> tuple[float, float, float]:
-        """The low end of its α, the middle, and the high end: three times the same where given."""
-        s = self.endpoint.scenario
-        if isinstance(s.accepts, Recorded):
-            return s.accepts.ends(s)
-        alpha = self.endpoint.speculation.alpha_at(max(1, self.recommended_gamma))
-        return alpha, alpha, alpha
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Of the speedup at the recommended γ."""
-        _, low, high = self.endpoint.curves
-        return float(low[self.recommended_gamma]), float(high[self.recommended_gamma])
-
-
-def drafter_rows(own: Endpoint) -> tuple[DrafterRow, ...]:
-    """The scenario's own draft, and every other kind that the target can have."""
-    s, at_least = own.scenario, max(1, own.gamma)
-    rows = []
-    if own.pair is not None and own.pair.drafter.needs_model:
-        rows.append(_drafter_row(f"{s.draft}{YOURS}", own, at_least))
-    for kind, record in kinds().items():
-        if kind == s.draft:
-            rows.append(_drafter_row(record.label + YOURS, own, at_least))
-        elif not record.needs_model:
-            with suppress(InputError):  # no such module in this target
-                rows.append(_drafter_row(record.label, resolve(_with_draft(s, kind)), at_least))
-    return tuple(rows)
-
-
-def _with_draft(s: Scenario, kind: str) -> Scenario:
-    """Another draft in its place, with what others measured of that."""
-    fields = type(s).model_fields
-    dropped = {name: fields[name].default for name in OF_THE_DRAFT}
-    if not (isinstance(s.accepts, Recorded) and s.alpha_low is s.alpha_high is None):
-        dropped |= {name: fields[name].default for name in HALVES["acceptance"]}
-        dropped["acceptance_form"] = AlphaRange.name
-    return s.model_copy(update=dropped | {"draft": kind, "gamma": None})
-
-
-def ranked(rows: Iterable[DrafterRow]) -> tuple[DrafterRow, ...]:
-    """The fastest first, each by its own acceptance; those of which none is known last."""
-    return tuple(sorted(rows, key=lambda row: (not row.known, -row.speedup)))
-
-
-def _drafter_row(label: str, endpoint: Endpoint, at_least: int) -> DrafterRow:
-    pair = endpoint.pair
-    if pair is None:
-        raise InputError("drafters need gpu, model and draft (draft_form=hardware)")
-    cost = tabulated(pair, max(USUAL, at_least))
-    gamma = int(min(at_least, cost.reach))
-    gammas = np.arange(1, min(USUAL, cost.reach) + 1)
-    alphas = breakeven_alpha_of(cost, gammas, pair.share)
-    none = bool(np.isnan(alphas).all())
-    least = 0 if none else int(np.nanargmin(alphas))
-    best = endpoint.recommended
-    return DrafterRow(
-        label=label,
-        pair=pair,
-        endpoint=endpoint,
-        gamma=gamma,
-        step_cost=float(cost.total(gamma)),
-        breakeven_alpha=float(breakeven_alpha_of(cost, gamma, pair.share)),
-        least_alpha=None if none else float(alphas[least]),
-        least_alpha_gamma=None if none else int(gammas[least]),
-        recommended_gamma=best,
-        speedup=float(endpoint.curves[0][best]),
-    )

@@ -17,11 +17,12 @@ from string import Template
 from typing import Any
 
 from specmath.checks import InputError, whole
+from specmath.drafters import Drafter
 from specmath.models import is_config
 from specmath.scenario.endpoint import Endpoint
 from specmath.schedule import Schedule
 
-__all__ = ["Engine", "Launch", "engine_of", "engines", "launch"]
+__all__ = ["Engine", "Launch", "engine_of", "engines", "launch", "refusal"]
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,9 @@ def launch(
     found = _entry(engine or s.engine, known=engine is not None)
     kind = pair.drafter.kind
     gamma = int(whole("gamma", schedule.max_gamma if schedule else gamma, 1))
-    config = found.entry["drafters"].get(kind)
-    if config is None:
-        why = found.entry.get("without", {}).get(kind)
-        said = f"{found.label} {found.version} takes no {pair.drafter.label}"
-        raise InputError(f"{said}: {why}" if why else said)
+    if why := _without(found, pair.drafter):
+        raise InputError(why)
+    config = found.entry["drafters"][kind]
     fills = {
         "target": _checkpoint(s.model, pair.place.model.name, "TARGET"),
         "draft": _draft(s.draft, kind),
@@ -142,6 +141,29 @@ def launch(
     line = Template(found.entry["line"]).substitute(fills, config=config, parallel=parallel)
     needs = found.entry.get("needs", {}).get(kind, "")
     return Launch(found, line, files, needs, tuple(limits))
+
+
+def refusal(engine: str, drafter: Drafter) -> str:
+    """Why a scenario's engine takes no such drafter; "" where it does, or its options were not
+    read.
+
+    Examples
+    --------
+    >>> from specmath.drafters import Medusa
+    >>> refusal("vllm", Medusa())
+    'vLLM 0.33.0 takes no Medusa heads: removed after 0.32.0'
+    """
+    found = engine_of(engine)
+    return "" if found is None else _without(found, drafter)
+
+
+def _without(found: Engine, drafter: Drafter) -> str:
+    kind = drafter.kind
+    if kind in found.entry["drafters"]:
+        return ""
+    why = found.entry.get("without", {}).get(kind)
+    said = f"{found.label} {found.version} takes no {drafter.label}"
+    return f"{said}: {why}" if why else said
 
 
 def _entry(name: str, *, known: bool) -> Engine:

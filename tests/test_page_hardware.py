@@ -11,13 +11,16 @@ from streamlit.testing.v1 import AppTest
 from specmath.acceptance_record import band
 from specmath.bill import bill
 from specmath.drafters import kinds
+from specmath.drafts import Listed
+from specmath.options import options
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import build, from_link, from_toml, to_link, to_toml
 from specmath.scenario.forms import EXAMPLE_PAIR
-from specmath.tables import drafters_table, regime_table
+from specmath.tables import drafters_table, essential, in_words, options_table, regime_table
 from specmath.words.answers import cost_sentence
 from specmath.words.bill import AT_A_RATE, bill_sentence
+from specmath.words.options import choice_of
 from specmath.words.verdict import verdict
 
 ROOT = Path(__file__).parents[1]
@@ -44,9 +47,22 @@ def said(app: AppTest) -> str:
     return " ".join(part.value for part in parts).replace("\\", "")
 
 
+SMALL = ("T-small", 0.75, 0.02, 7, 3.4)
+
+
+def with_rows(page: AppTest, *rows: Any) -> AppTest:
+    """The page once these rows are typed."""
+    page.session_state["drafts"] = Listed(rows)
+    page.session_state["candidates_box"] = 99
+    page.run()
+    assert [box.value for box in page.exception] == []
+    return page
+
+
 def test_the_draft_used_is_the_draft_promised() -> None:
     """v of 5 tokens = 3: γ=9 and 3.20× must not be promised where γ=1 is best."""
     app = opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1, "sigma": 0.5}))
+    with_rows(app, SMALL)
     assert "At your verification cost (a pass over 5 tokens costs 3.00 plain steps)" in said(app)
     assert "(at your verification cost: a pass over 5 tokens costs 3.00 plain steps)" in said(app)
     (button,) = [b for b in app.button if b.key == "use_draft"]
@@ -55,48 +71,97 @@ def test_the_draft_used_is_the_draft_promised() -> None:
     taken = app.session_state["scenario"]
     assert (taken.alpha, taken.c, taken.gamma, taken.sigma) == (0.75, 0.02, 1, 0.5)
     assert verdict(predict(taken)).action == "use"
-    plain = opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1}))
+    plain = with_rows(opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1})), SMALL)
     assert "memory-bound, Theorem 3.8" in said(plain)
 
 
-def test_with_hardware_the_answer_is_about_its_drafters() -> None:
+def test_the_published_example_never_stands_among_ones_own() -> None:
+    """Its sentences are said where it was opened, with a caption of its own, and nowhere else."""
+    app = with_rows(opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1})), SMALL)
+    assert "T5" not in said(app)
+    assert "Leviathan" not in said(app)
+    before = [box.value for box in app.info]
+    app.session_state["drawer_t5"] = True
+    app.run()
+    assert "T5-base is fastest by the theorem" in said(app)
+    assert "misses the measured speedups and ranks T5-base first" in said(app)
+    assert [box.value for box in app.info] == before
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (("x", 1.2, 0.1, 3.0, None), "draft 'x': alpha must be"),
+        (("x", None, 0.1, 3.0, None), "draft 'x' needs alpha, got nothing"),
+        (("x", 0.8, 0.1, 2.5, None), "draft 'x': gamma must be a whole number"),
+    ],
+)
+def test_a_row_that_is_wrong_has_no_answer(row: Any, words: str) -> None:
+    app = opened("drafts", build({"alpha": 0.8, "gamma": 4, "c": 0.1}))
+    with_rows(app, SMALL, row)
+    assert any(words in box.value.replace("\\", "") for box in app.error)
+    assert "T-small is fastest" not in said(app)
+    assert app.session_state["drafts"].rows == (SMALL, row), "kept to be mended"
+
+
+def test_with_hardware_the_answer_is_about_its_drafts() -> None:
     s = served(model="Llama-3.1-70B", draft="eagle3", tensor_parallel=4, batch=8)
     app = opened("drafts", s)
-    rows = drafters_table(predict(s)).rows()
-    fastest = max(rows, key=lambda row: row["best_speedup"] or 0.0)  # type: ignore[arg-type,return-value]
-    first = app.info[0].value.replace("\\", "")
-    assert f"{fastest['draft']} would be fastest" in first
-    assert "EAGLE-3 head (yours)" in first
-    assert "T5" not in first
-    # A bias stands beside the ranking whoever is in use, once.
-    told = [said(app), said(opened("drafts", served(batch=8)))]
-    assert [text.count("EAGLE-3 head: on a server whose rows set none") for text in told] == [1, 1]
-    heads = [head.value for head in app.subheader]
-    assert heads.index("Drafters on your hardware") < heads.index(
-        "Published example, or drafts of your own by α and c"
-    )
+    found = options(predict(s).endpoint)
+    (first,) = [box.value.replace("\\", "") for box in (*app.success, *app.info)]
+    assert first.startswith(f"**{choice_of(found).headline}**")
+    assert "EAGLE-3 head (yours)" in said(app)
+    assert "T5" not in said(app)
+    told = said(app)
+    assert told.count("EAGLE-3 head: on a server whose rows set none") == 1
+    # What the terminal and the file say is what stands in the table.
+    shown = options_table(found)
+    for row in in_words(essential(shown)):
+        assert str(row["Draft"]) in told.replace("\u2011", "-").replace("\u00a0", " ")
+
+
+def test_what_cannot_be_compared_is_said_and_the_rest_stands() -> None:
+    s = served(model="Llama-3.1-70B", draft="eagle3", tensor_parallel=4, batch=8)
+    app = opened("drafts", s)
+    compared = next(box for box in app.multiselect if str(box.key).startswith("compared"))
+    compared.set_value(["Qwen3-0.6B", "Qwen3-0.6C", "eagle"]).run()
+    assert [box.value for box in app.exception] == []
+    errors = " ".join(box.value.replace("\\", "") for box in app.error)
+    assert "got 'Qwen3-0.6C'; nearest: Qwen3-0.6B" in errors
+    assert "a draft to be compared must be a model, got 'eagle'" in errors
+    told = said(app).replace("\u2011", "-").replace("\u00a0", " ")
+    assert "another tokenizer (151,936 tokens for 128,256): vLLM refuses it" in told
+    assert app.success or app.info
 
 
 @pytest.mark.parametrize("rates", [None, (0.8, 0.6, 0.4)])
 def test_the_speedup_of_each_drafter_is_its_own_prediction(rates: Any) -> None:
-    s = served(batch=16, max_gamma=9, **({} if rates is None else {"alpha": None, "rates": rates}))
+    s = served(
+        batch=16, max_gamma=9, engine="none",
+        **({} if rates is None else {"alpha": None, "rates": rates}),
+    )  # fmt: skip
     labels = {record.label: kind for kind, record in kinds().items()}
+    labels["Block head: DFlash, DSpark or P-EAGLE"] = "dflash"
     rows = drafters_table(predict(s)).rows()
     assert len(rows) >= 6
     unknown = {row["draft"] for row in rows if row["best_speedup"] is None}
     assert unknown == {"Layer skipping", "Medusa heads"}
     for row in rows:
-        kind = labels.get(str(row["draft"]), s.draft)
+        yours = str(row["draft"]).endswith(" (yours)")
+        kind = s.draft if yours else labels[str(row["draft"])]
         if row["draft"] in unknown:
             assert row["evidence"] == "nobody"
             continue
         of: dict[str, Any] = {"draft": kind, "gamma": row["best_gamma"]}
-        if kind != s.draft:  # what others measured of it
+        if not yours:  # what others measured of it
             of |= {"acceptance_form": "range", "alpha": None, "rates": ()}
         own = predict(s.model_copy(update=of))
         assert own.speedup.value == pytest.approx(row["best_speedup"])
         assert own.recommended_gamma == row["best_gamma"]
         assert (own.speedup.low or own.speedup.value) == pytest.approx(row["best_speedup_low"])
+        assert own.usd is not None
+        assert own.usd.value == pytest.approx(row["usd_per_million_tokens"])
+        assert own.step_cost == pytest.approx(row["best_step_cost"])
 
 
 def test_each_drafter_is_ranked_by_its_own_band() -> None:
@@ -228,7 +293,7 @@ def test_one_way_to_say_the_load_makes_room_for_another() -> None:
     assert box_of(app, "Concurrency").value is None
     assert not app.error
     box_of(app, "Concurrency").set_value(0).run()
-    assert "concurrency must be a whole number" in said(app)
+    assert "“Concurrency C” must be a whole number" in said(app)
     box_of(app, "Concurrency").set_value(None).run()
     assert given() == (8, None, None)
     assert not app.error

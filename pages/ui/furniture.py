@@ -1,7 +1,7 @@
 """What every page is built from: the answer, the numbers, the chart, the table, the next page."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pandas as pd
@@ -130,11 +130,15 @@ def assumptions(prediction: Prediction) -> None:
     told = words.notes(prediction)
     unknown = len(prediction.speedup.basis.over) if ground else 0
     parts = [f"{n} {what}" for n, what in ((unknown, "not known"), (len(named), "assumed")) if n]
-    parts.append(count(len(told), "note"))
+    listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
+    folded((*parts, count(len(told), "note")), tuple(filter(None, (ground, listed, *told))))
+
+
+def folded(parts: Sequence[str], texts: Sequence[str]) -> None:
+    """The one list of a page of what its answer rests on; `parts`: what is in it."""
     label = f"What this rests on: {', '.join(parts)}"
     with st.expander(label, icon=":material/edit_note:", key="assumptions"):
-        listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
-        remarks(tuple(filter(None, (ground, listed, *told))))
+        remarks(texts)
 
 
 def remarks(texts: Sequence[str]) -> None:
@@ -168,11 +172,14 @@ def table(shown: Table) -> None:
             downloads(shown)
 
 
-def plain_table(shown: Table, marks: Mapping[str, str] | None = None) -> None:
+def plain_table(
+    shown: Table, marks: Mapping[str, str] | None = None, middles: Collection[str] = ()
+) -> None:
     """A short table as text, in the number formats of its columns; `marks` draws a column `state`.
 
     Where `x_low` and `x_high` stand beside a column x, the three are one: the range, or the value
-    where there is none. Where a column `unit` has the unit of each row, the cells carry it.
+    where there is none; of a column of `middles` the value, and the range in brackets. Where a
+    column `unit` has the unit of each row, the cells carry it.
     """
     columns = {c.name: c for c in shown.columns}
     units = columns.pop("unit").values if "unit" in columns else ("",) * len(shown)
@@ -185,7 +192,7 @@ def plain_table(shown: Table, marks: Mapping[str, str] | None = None) -> None:
         cells = (
             marks[str(c.values[row])]
             if marks and c.name == "state"
-            else _range(columns, c, row, str(unit))
+            else _range(columns, c, row, str(unit), middle=c.name in middles)
             for c in kept
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -196,13 +203,20 @@ def _head_has_unit(column: Column) -> bool:
     return bool(column.unit) and (column.unit != "%" or bool(column.format))
 
 
-def _range(columns: Mapping[str, Column], column: Column, row: int, unit: str) -> str:
+def _range(
+    columns: Mapping[str, Column], column: Column, row: int, unit: str, *, middle: bool
+) -> str:
     ends = [columns.get(f"{column.name}{end}") for end in ("_low", "_high")]
     values = [c.values[row] for c in ends if c is not None]
     if len(values) < 2 or None in values:
         values = [column.values[row]]
-    cells = (_unbroken(value, column, "" if column.unit else unit) for value in values)
-    return f" to{NBSP}".join(dict.fromkeys(cells))  # in a narrow column, two lines
+    unit = "" if column.unit else unit
+    cells = dict.fromkeys(_unbroken(value, column, unit) for value in values)
+    told = f" to{NBSP}".join(cells)  # in a narrow column, two lines
+    if middle and len(cells) > 1:
+        between = _unbroken(column.values[row], column, unit)
+        return f"{between} ({told.replace(' ', NBSP)})"
+    return told
 
 
 def _unbroken(value: Cell, column: Column, unit: str) -> str:

@@ -85,7 +85,7 @@ def _pick(
         SPECS[name].title,
         options,
         key=key,
-        format_func=lambda option: (labels or {}).get(option, _short(option)),
+        format_func=lambda option: (labels or {}).get(option, shortened(option)),
         help=help or SPECS[name].help,
         accept_new_options=typed,
         on_change=lambda: taken(name, st.session_state[key]),
@@ -101,7 +101,7 @@ def _take_gpu(name: str, typed: str) -> None:
         forget(name, "tensor_parallel")
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     """A pasted config by the name it gives itself."""
     if not models.is_config(text):
         return text
@@ -139,8 +139,13 @@ def needs_hardware() -> None:
         "This page computes step times: it needs your GPU, target, draft and load.",
         "memory",
     )
+    offer_hardware()
+    st.stop()
+
+
+def offer_hardware() -> None:
+    """A pair to start from."""
     with answer_place("answer_start"):
         if st.button("Start from a GPU and a pair of models", type="primary"):
             adopt(revised(scenario(), EXAMPLE_PAIR), still_examples={*examples(), "draft cost"})
             st.rerun()
-    st.stop()

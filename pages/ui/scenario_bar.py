@@ -208,9 +208,13 @@ _DRAFT_WIDGETS = {
 
 
 def _slope() -> None:
-    """v at the γ in use, kept as its slope σ: moving γ moves v along the same line."""
-    gamma = raw()["gamma"]
-    if not isinstance(gamma, int) or gamma < 1:
+    """v at the γ in use, kept as its slope σ: moving γ moves v along the same line.
+
+    While a wrong γ is typed, v of the last right one: a box that goes while the page has no answer
+    would come back empty, which says "unknown".
+    """
+    gamma = prediction().gamma
+    if gamma < 1:
         st.caption("Verification cost: 1 plain step at γ=0.")
         return
     sigma, top = raw()["sigma"], float(gamma + 1)

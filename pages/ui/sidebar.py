@@ -9,16 +9,20 @@ from pages.ui.state import (
     LONGEST_LINK,
     adopt,
     begin_at,
+    drafts,
     forget,
     link_length,
     raw,
     scenario,
     set_raw,
     start,
+    take_drafts,
+    touched,
 )
 from pages.ui.widgets import fields, text
 from specmath.checks import InputError
-from specmath.scenario.files import from_toml, to_link, to_toml
+from specmath.drafts import Listed
+from specmath.scenario.files import drafts_in, from_toml, to_link, to_toml
 from specmath.trees import read_shape
 
 SIDEBAR = (
@@ -74,11 +78,11 @@ def _planted(name: str, key: str) -> None:
 
 
 def _file() -> None:
-    current = scenario()
+    current, listed = scenario(), drafts()
     # Made when asked: a file made at every run has gone by the time the browser looks for it.
     st.download_button(
         "Save scenario",
-        lambda: to_toml(current),
+        lambda: to_toml(current, listed.to_dict() if listed != Listed() else None),
         "scenario.toml",
         "application/toml",
         on_click="ignore",
@@ -88,7 +92,11 @@ def _file() -> None:
     if uploaded is not None and st.session_state.get("opened") != uploaded.file_id:
         st.session_state["opened"] = uploaded.file_id
         try:
-            adopt(from_toml(uploaded.getvalue().decode("utf-8")))
+            text = uploaded.getvalue().decode("utf-8")
+            found = Listed.from_dict(drafts_in(text))
+            adopt(from_toml(text))
+            touched()
+            take_drafts(found)
         except UnicodeDecodeError:
             st.session_state["fault"] = f"{uploaded.name} is not UTF-8 text; nothing was opened"
         except InputError as error:
@@ -101,12 +109,19 @@ def _file() -> None:
 
 def _link() -> None:
     length = link_length(to_link(scenario()))
-    if length > LONGEST_LINK:
-        st.caption(
-            f"The link is {length:,} characters, more than {LONGEST_LINK:,}: send the file instead."
-        )
-    else:
+    if length <= LONGEST_LINK:
         st.caption(
             "The address of this page holds the scenario. A localhost link opens only on this "
             "machine; send the file to others."
+        )
+    elif st.session_state["link"]:
+        st.caption(
+            f"The link would be {length:,} characters, more than {LONGEST_LINK:,}: the address has "
+            "a key to this server's memory instead, until it is stopped. Keep the file, and send "
+            "it to others."
+        )
+    else:
+        st.caption(
+            f"The scenario is {length:,} characters, too long for the address and for this "
+            "server's memory: keep the file."
         )

@@ -1,14 +1,17 @@
 """The scenario of a session: one valid record, the raw values behind the widgets, the link."""
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import streamlit as st
 
+from pages.ui import memory
 from specmath import hardware
 from specmath.checks import InputError
+from specmath.drafts import Listed
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.endpoint import said_as
@@ -41,10 +44,20 @@ START = EXAMPLE_PAIR | {
 """Where somebody begins who comes by no link: hardware to be replaced by their own."""
 
 LONGEST_LINK = 2000
-"""Characters; beyond it the scenario file is offered instead."""
+"""Characters; beyond it the address has a key to this server's memory instead."""
+
+KEPT = "kept"
+"""Parameter of the address: the key under which a scenario too long for it is kept."""
 
 MEASUREMENT = "measurement"
-"""Parameter of the address that is no scenario's: the measurement that the page Measure shows."""
+DRAFTS, PINS = NOTED = ("drafts", "pins")
+"""Parameters that are no scenario's: the measurement that the page Measure shows, and the keys of
+what a person noted: the drafts listed, the scenarios pinned."""
+
+NOT_KNOWN = (
+    "was kept in the memory of a server, which does not know it any more: it was started anew, or "
+    "others came since"
+)
 
 
 def scenario() -> Scenario:
@@ -185,6 +198,8 @@ def read_link(page: str) -> list[str]:
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
     edited = st.session_state["edited"] = st.session_state.pop("touched", False)
+    if not edited:
+        _read_noted()
     ours = edited or given == st.session_state.get("link")
     if "scenario" in st.session_state and (ours or not given):
         if moved:
@@ -192,10 +207,12 @@ def read_link(page: str) -> list[str]:
         elif not ours:
             st.session_state["linked"] = scenario()
         return []
+    given, lost = _unfolded(given)
     if not given:
         adopt(start(), still_examples=_parts_of_the_example(start()))
-        return []
+        return lost
     loaded, notices = from_link(given)
+    notices += lost
     try:
         adopt(loaded, still_examples=_parts_of_the_example(loaded))
     except InputError as error:  # a config or a GPU with which nothing can be computed
@@ -222,7 +239,19 @@ def begin_at(example: Scenario) -> None:
 
 def _of_the_scenario() -> dict[str, str]:
     """The parameters of the address but for those that are no scenario's."""
-    return {n: v for n, v in st.query_params.to_dict().items() if n != MEASUREMENT}
+    others = (MEASUREMENT, *NOTED)
+    return {n: v for n, v in st.query_params.to_dict().items() if n not in others}
+
+
+def _unfolded(given: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The parameters with those that are kept under a key, and what could not be read."""
+    if KEPT not in given:
+        return given, []
+    rest = {name: value for name, value in given.items() if name != KEPT}
+    text = memory.kept(given[KEPT])
+    if text is None:
+        return rest, [f"The scenario of this address {NOT_KNOWN}. Open its file, or begin anew."]
+    return rest | json.loads(text), []
 
 
 def _parts_of_the_example(found: Scenario) -> list[str]:
@@ -243,12 +272,89 @@ def link_length(link: dict[str, str]) -> int:
 
 
 def write_link() -> None:
-    """Keep the address in step with the scenario."""
+    """Keep the address in step with the scenario, beside what a person noted."""
     link = to_link(scenario())
     if link_length(link) > LONGEST_LINK:
-        link = {}
+        key = memory.keep(json.dumps(link))
+        link = {} if key is None else {KEPT: key}
     st.session_state["link"] = link
     if st.session_state.get("linked") != scenario() and _of_the_scenario() != link:
-        kept = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
-        st.query_params.from_dict(link | kept)
+        own = {n: v for n, v in st.query_params.to_dict().items() if n == MEASUREMENT}
+        keys = {name: st.session_state.get(f"{name}_key") for name in NOTED}
+        st.query_params.from_dict(link | own | {n: key for n, key in keys.items() if key})
     st.session_state["linked"] = scenario()
+
+
+# ── what a person noted beside the scenario ──────────────────────────────────────────────────
+
+
+def noted(name: str) -> Any:
+    """One of NOTED, as JSON has it; None where there is nothing."""
+    return st.session_state.get(name)
+
+
+def note(name: str, value: Any) -> None:
+    """Keep it in the session and under a key of the address; None forgets it.
+
+    Only a change is written: an address written again after a step back would trap the reader.
+    """
+    text = None if value is None else json.dumps(value)
+    value = None if text is None else json.loads(text)
+    if value == noted(name):
+        return
+    st.session_state[name] = value
+    key = st.session_state[f"{name}_key"] = None if text is None else memory.keep(text)
+    if key is None:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = key
+
+
+def _read_noted() -> None:
+    """What the address has a key of, on a first visit, a back or a forward."""
+    for name in NOTED:
+        key = st.query_params.get(name)
+        if key is None or key == st.session_state.get(f"{name}_key"):
+            continue
+        text = memory.kept(key)
+        st.session_state[f"{name}_lost"] = text is None
+        if text is not None:
+            note(name, json.loads(text))
+            _start_anew(name)
+
+
+def _start_anew(name: str) -> None:
+    """The boxes that hold it start from what was read."""
+    st.session_state[f"{name}_read"] = st.session_state.get(f"{name}_read", 0) + 1
+
+
+def lost(name: str) -> bool:
+    """Whether the address has a key of it that this server does not know; said once."""
+    return bool(st.session_state.pop(f"{name}_lost", False))
+
+
+def drafts() -> Listed:
+    """The drafts that a person listed."""
+    found = noted(DRAFTS)
+    return Listed() if found is None else Listed.from_dict(found)
+
+
+def list_drafts(changed: Listed) -> None:
+    """Note the list; an empty one leaves the address."""
+    note(DRAFTS, changed.to_dict() if changed != Listed() else None)
+
+
+def take_drafts(found: Listed) -> None:
+    """A list from a file: the boxes that hold it start anew."""
+    list_drafts(found)
+    _start_anew(DRAFTS)
+
+
+def pins() -> list[Scenario]:
+    """The scenarios that a person pinned, the first first."""
+    return [from_link(link)[0] for link in noted(PINS) or ()]
+
+
+def pin(scenarios: Sequence[Scenario]) -> None:
+    """Pin these, and no others."""
+    note(PINS, [to_link(each) for each in scenarios] or None)

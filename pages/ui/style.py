@@ -15,7 +15,9 @@ STYLE = """
 .st-key-head { gap: .6rem; }
 .st-key-bar [data-testid=stVerticalBlock] { gap: .6rem; }
 .st-key-bar summary { padding-block: .25rem; min-height: 0; }
-[class*=st-key-narrow_] table { display: block; max-width: 100%; overflow-x: auto; }
+:is([class*=st-key-narrow_], [class*=st-key-wide_]) table {
+  display: block; max-width: 100%; overflow-x: auto;
+}
 @media (max-width: 640px) {
   .st-key-head { gap: 1.2rem; }
   [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ __all__ = [
     "LOGIT_BYTES",
     "Decoder",
     "Drafter",
+    "Origin",
     "kinds",
     "sampling_seconds",
 ]
@@ -37,6 +38,10 @@ def sampling_seconds(gpu: str | Gpu, positions: ArrayLike, vocab: ArrayLike) -> 
     return np.asarray(size / hardware.find(gpu).bandwidth)
 
 
+Origin = Literal["lookup", "module", "model", "trained"]
+"""Nothing to fetch; part of the target's own release; a model of its own; a head or a tuning that
+somebody must have trained for this target."""
+
 _KINDS: dict[str, type[Drafter]] = {}
 
 
@@ -46,8 +51,8 @@ class Drafter(ABC):
     A class that states its `kind` and `label` is registered under that name (`kinds()`).
     `parallel`: one pass drafts all γ tokens; otherwise each token takes a pass. `needs_model`: it
     is a model of its own, to be named. `coverage`: share of sequence-steps that get a draft at all.
-    `recorded`: its kind in the record of measured acceptance, "" where that has none. A `place` is
-    that of the target it drafts for.
+    `recorded`: its kind in the record of measured acceptance, "" where that has none. `origin`: how
+    one comes by it. A `place` is that of the target it drafts for.
     """
 
     kind: ClassVar[str]
@@ -55,6 +60,7 @@ class Drafter(ABC):
     parallel: ClassVar[bool] = False
     needs_model: ClassVar[bool] = False
     recorded: ClassVar[str] = ""
+    origin: ClassVar[Origin] = "trained"
     sources: ClassVar[Mapping[str, str]] = {}
     coverage: float = 1.0
 
@@ -70,6 +76,10 @@ class Drafter(ABC):
     def trained_depth(self, target: Model) -> int | None:
         """The γ that it was trained for with this target; None where any is as good as another."""
         return None
+
+    def suits(self, target: Model) -> bool:
+        """Whether this target can have one at all."""
+        return True
 
     def passes(self, gamma: ArrayLike) -> FloatArray:
         """Forwards of the drafter in a step of γ drafted tokens (whole, >= 0)."""

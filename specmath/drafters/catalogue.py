@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from specmath import models
 from specmath.checks import FloatArray, InputError, real, whole
-from specmath.drafters.base import Decoder, Drafter, kinds
+from specmath.drafters.base import Decoder, Drafter, Origin, kinds
 from specmath.models import LayerGroup, Model
 from specmath.steptime import Placement
 from specmath.steptime.operators import shard
@@ -47,6 +47,7 @@ class SeparateModel(Decoder, kind="separate", label="Separate draft model"):
 
     needs_model: ClassVar[bool] = True
     recorded: ClassVar[str] = "draft_model"
+    origin: ClassVar[Origin] = "model"
     sources: ClassVar[Mapping[str, str]] = {
         "tensor_parallel": "one GPU: a small model split over GPUs pays more in all-reduces than "
         "it gains; vLLM's draft_tensor_parallel_size is 1 or the target's",
@@ -137,6 +138,7 @@ class NGram(Drafter, kind="ngram", label="N-gram lookup"):
 
     parallel: ClassVar[bool] = True
     recorded: ClassVar[str] = "ngram"
+    origin: ClassVar[Origin] = "lookup"
     sources: ClassVar[Mapping[str, str]] = {
         "coverage": "assumed: low where nothing repeats, high in edits of given text; measure it "
         "as steps with a draft over all steps",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, whole
-from specmath.drafters.base import Decoder, Drafter, sampling_seconds
+from specmath.drafters.base import Decoder, Drafter, Origin, sampling_seconds
 from specmath.models import Attention, LayerGroup, Mlp, Model, dtype_bytes
 from specmath.steptime import Placement
 
@@ -26,6 +26,9 @@ __all__ = [
     "Mtp",
     "PEagle",
 ]
+
+ASSISTED = ("gemma4",)
+"""Families whose publisher releases an assistant beside the target."""
 
 # ── layers like the target's ─────────────────────────────────────────────────────────────────
 
@@ -183,16 +186,20 @@ class Mtp(_Sequential, kind="mtp", label="MTP module"):
     """
 
     recorded: ClassVar[str] = "mtp"
+    origin: ClassVar[Origin] = "module"
     sources: ClassVar[Mapping[str, str]] = {
         "coverage": "a module always has a draft",
         "passes": "one module run γ times, as vLLM does; further published modules are not used",
     }
 
+    def suits(self, target: Model) -> bool:
+        return target.mtp_layers > 0
+
     def trained_depth(self, target: Model) -> int:
         return target.mtp_layers
 
     def decoder(self, target: Model) -> Model:
-        if not target.mtp_layers:
+        if not self.suits(target):
             raise InputError(
                 f"target must have a multi-token-prediction module, got {target.name} with none"
             )
@@ -242,6 +249,7 @@ class Assistant(_Head, kind="assistant", label="MTP assistant (Gemma 4)"):
     hidden: int = 1024
 
     recorded: ClassVar[str] = "mtp"
+    origin: ClassVar[Origin] = "module"
     sources: ClassVar[Mapping[str, str]] = {
         "layers": "four, and queries only: vLLM's gemma4_mtp, memra-engine's gemma_spec",
         "hidden": "1024 beside a target of 2816 (memra-engine's gemma_spec)",
@@ -254,6 +262,9 @@ class Assistant(_Head, kind="assistant", label="MTP assistant (Gemma 4)"):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("hidden", self.hidden, 1)
+
+    def suits(self, target: Model) -> bool:
+        return target.family in ASSISTED
 
     def decoder(self, target: Model) -> Model:
         own = _assistant(target, self.layers, self.hidden)

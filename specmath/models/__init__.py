@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from specmath.models.catalogue import catalogue, find, is_config, named, parsed, search
+from specmath.models.catalogue import (
+    catalogue,
+    find,
+    is_config,
+    named,
+    parsed,
+    search,
+    smaller_kin,
+)
 from specmath.models.config import from_config, load
 from specmath.models.dtypes import DTYPE_BYTES, Quantisation, dtype_bytes, dtype_name, known
 from specmath.models.layers import Attention, LayerGroup, Mlp
@@ -26,4 +34,5 @@ __all__ = [
     "named",
     "parsed",
     "search",
+    "smaller_kin",
 ]

@@ -19,7 +19,12 @@ from specmath.models.model import Model
 from specmath.models.names import key, owner, readings
 from specmath.spelling import Entry
 
-__all__ = ["catalogue", "find", "is_config", "named", "parsed", "search"]
+__all__ = [
+    "LARGEST_DRAFT", "catalogue", "find", "is_config", "named", "parsed", "search", "smaller_kin",
+]  # fmt: skip
+
+LARGEST_DRAFT = 0.25
+"""Of the target's active parameters: a larger draft seldom pays, and can still be named."""
 
 
 @cache
@@ -36,18 +41,45 @@ def _config(entry: Mapping[str, Any]) -> dict[str, Any]:
     return _config(_entries()[entry["base"]]) | own
 
 
+def _tokenizer(entry: Mapping[str, Any]) -> str:
+    """What it says of its tokens, or its `base` does."""
+    base = _entries().get(entry.get("base", ""), {})
+    return str(entry.get("tokenizer") or (_tokenizer(base) if base else ""))
+
+
 @cache
 def _model(name: str) -> Model:
     entry = _entries()[name]
     if "refused" in entry:
         raise InputError(f"cannot model: {entry['refused']} ({name})")
-    return from_config(_config(entry), name=name, source=entry["source"])
+    own = from_config(_config(entry), name=name, source=entry["source"])
+    modules = entry.get("mtp", {}).get("layers", own.mtp_layers)
+    return replace(own, tokenizer=_tokenizer(entry), mtp_layers=modules)
 
 
 @cache
 def catalogue() -> Mapping[str, Model]:
     """Every model of the catalogue, by name."""
     return {name: _model(name) for name, entry in _entries().items() if "refused" not in entry}
+
+
+def smaller_kin(target: Model) -> tuple[Model, ...]:
+    """Models of the catalogue that can draft for a target: of its tokenizer, and with a quarter or
+    less of the parameters that it passes a token through; one a shape, the smallest first.
+
+    Examples
+    --------
+    >>> [model.name for model in smaller_kin(find("Llama-3.1-70B"))]
+    ['Llama-3.2-1B', 'Llama-3.2-3B', 'Llama-3.1-8B']
+    """
+    found = {
+        (model.hidden, model.layers): model
+        for model in reversed(tuple(catalogue().values()))
+        if target.tokenizer == model.tokenizer != ""
+        and model.parameters < target.parameters
+        and model.active_parameters <= LARGEST_DRAFT * target.active_parameters
+    }
+    return tuple(sorted(found.values(), key=lambda model: model.active_parameters))
 
 
 @cache

@@ -115,6 +115,7 @@ def from_config(config: Mapping[str, Any], name: str = "", source: str = "") -> 
         position_parameters=hidden * _positions(fields),
         final_norm_parameters=hidden * (2 if family in families.LAYER_NORM_BIAS else 1),
         mtp_layers=fields.whole(*_MTP, low=0, default=0),
+        family=family,
         source=source,
         notes=notes + _notes(fields),
     )

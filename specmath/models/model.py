@@ -36,6 +36,8 @@ class Model:
     `weight_dtype` and `kv_dtype` are what the model is published in (`kv_dtype`: fp8 where the
     checkpoint carries scales for such a cache); every size takes another dtype as an argument.
     Vision towers and multi-token-prediction heads are not counted; `notes` says what was left out.
+    `family` is the config's `model_type`; models of one `tokenizer` have the same tokens under the
+    same numbers ("" where that is not known).
     """
 
     name: str
@@ -51,6 +53,8 @@ class Model:
     position_parameters: int = 0  # learned position embeddings
     final_norm_parameters: int = 0
     mtp_layers: int = 0  # multi-token-prediction layers that come with it, not counted
+    family: str = ""
+    tokenizer: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
 

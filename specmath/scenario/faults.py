@@ -76,9 +76,11 @@ def short(value: object) -> str:
 
 
 def in_words(fault: str) -> str:
-    """A fault as a page says it: fields of several words by their label, not their name."""
+    """A fault as a page says it: fields by their label; a name that is a word of the language too
+    ("batch") only where the fault begins with it."""
     names = "|".join(name for name in SPECS if "_" in name)
-    return re.sub(rf"\b({names})\b", lambda found: f"“{SPECS[found[0]].title}”", fault)
+    first = "|".join(SPECS)
+    return re.sub(rf"\b({names})\b|^({first})\b", lambda found: f"“{SPECS[found[0]].title}”", fault)
 
 
 def unknown_name(kind: str, name: str) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "ScenarioError",
     "as_text",
     "build",
+    "drafts_in",
     "from_link",
     "from_toml",
     "revised",
@@ -208,8 +209,10 @@ def revised(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
 # ── TOML ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_toml(scenario: Scenario) -> str:
+def to_toml(scenario: Scenario, drafts: Mapping[str, Any] | None = None) -> str:
     """All fields that are set, unknown ones as "unknown"; reads back to an equal scenario.
+
+    `drafts`: what stands beside it in a table of that name, for `drafts_in`.
 
     Examples
     --------
@@ -223,11 +226,26 @@ def to_toml(scenario: Scenario) -> str:
         if value is not None
         or (SPECS[name].unknown and Scenario.model_fields[name].default is not None)
     }
-    return tomli_w.dumps({"specmath": LINK_VERSION, "scenario": values})
+    beside = {"drafts": drafts} if drafts else {}
+    return tomli_w.dumps({"specmath": LINK_VERSION, "scenario": values, **beside})
 
 
 def from_toml(text: str) -> Scenario:
     """Read one scenario; InputError in one sentence a fault (syntax with its line, unknown key)."""
+    data = _tables(text)
+    if data.get("specmath", LINK_VERSION) != LINK_VERSION:
+        raise InputError(f"specmath must be {LINK_VERSION!r}, got {short(data['specmath'])}")
+    if not isinstance(data.get("scenario"), dict):
+        raise InputError("a scenario file needs a table [scenario], found none")
+    return build(data["scenario"])
+
+
+def drafts_in(text: str) -> Any:
+    """What a scenario file holds of drafts beside it, as it stands; nothing: an empty table."""
+    return _tables(text).get("drafts", {})
+
+
+def _tables(text: str) -> dict[str, Any]:
     if len(text) > MAX_FILE_CHARACTERS:
         raise InputError(
             f"a scenario file must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
@@ -239,10 +257,6 @@ def from_toml(text: str) -> Scenario:
     except ValueError as error:  # its syntax, or an integer too long for Python
         raise InputError(f"not a TOML file: {error}") from error
     for key in data:
-        if key not in ("specmath", "scenario"):
+        if key not in ("specmath", "scenario", "drafts"):
             raise InputError(f"unknown table or key {short(key)}; a scenario file has [scenario]")
-    if data.get("specmath", LINK_VERSION) != LINK_VERSION:
-        raise InputError(f"specmath must be {LINK_VERSION!r}, got {short(data['specmath'])}")
-    if not isinstance(data.get("scenario"), dict):
-        raise InputError("a scenario file needs a table [scenario], found none")
-    return build(data["scenario"])
+    return data

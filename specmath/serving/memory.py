@@ -22,7 +22,7 @@ from specmath.serving import ServedPair
 from specmath.steptime import Placement
 from specmath.steptime.operators import shard
 
-__all__ = ["DraftTax", "Memory", "draft_tax", "largest_batch"]
+__all__ = ["DraftTax", "Memory", "draft_bytes", "draft_tax", "largest_batch"]
 
 GIB = 2.0**30
 _MOST_GPUS = 64
@@ -278,6 +278,16 @@ def draft_tax(served: ServedPair, acceptance: Acceptance, gamma: int) -> DraftTa
         plain_tokens_per_second=plain / float(seconds[0, 0]),
         speculative_tokens_per_second=batch * tokens / float(seconds[1, 1]),
     )
+
+
+def draft_bytes(served: ServedPair, gamma: int) -> float:
+    """Bytes that a drafter adds on its fullest GPU at the served batch and context: its weights,
+    its cache, and room for γ ≥ 0 tokens and their logits in the target's."""
+    both = Memory.of(served)
+    alone = replace(both, drafter=None)
+    context = served.context_tokens
+    each = both.sequence_bytes(context, gamma) - alone.sequence_bytes(context)
+    return both.draft_weights + served.batch / served.place.attention_dp * each
 
 
 @lru_cache(maxsize=256)

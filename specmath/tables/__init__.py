@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.predict import Prediction
-from specmath.tables.hardware import batch_table, drafters_table, drafts_table, load_table
+from specmath.tables.compared import compared_table
+from specmath.tables.hardware import (
+    batch_table,
+    drafters_table,
+    drafts_table,
+    essential,
+    example_table,
+    in_words,
+    load_table,
+    options_table,
+)
 from specmath.tables.prediction import (
     alpha_gamma_table,
     bill_table,
@@ -25,13 +35,18 @@ __all__ = [
     "batch_table",
     "bill_table",
     "card_table",
+    "compared_table",
     "crossover_table",
     "draft_cost_table",
     "drafters_table",
     "drafts_table",
+    "essential",
+    "example_table",
     "gamma_table",
+    "in_words",
     "load_table",
     "numbers_table",
+    "options_table",
     "regime_costs",
     "regime_table",
 ]

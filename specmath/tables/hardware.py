@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from specmath.drafts import Outcome, drafter_rows
+from specmath.drafts import Outcome, evaluate, published_t5
 from specmath.estimate import Estimate
 from specmath.frontier import frontier
 from specmath.load import load_study
+from specmath.options import Options, options
 from specmath.predict import Prediction
-from specmath.tables.columns import COLUMNS, DILUTED, columns_of, field_input
-from specmath.tables.table import Chart, Column, Table
-from specmath.words.drafts import evidence_words
+from specmath.serving.memory import GIB
+from specmath.tables.columns import COLUMNS, DILUTED, column, columns_of, field_input
+from specmath.tables.table import Chart, Column, Table, shown
 from specmath.words.load import LOADS
+from specmath.words.options import evidence_words, named_words, target_words
 
 __all__ = [
     "batch_table",
     "drafters_table",
     "drafts_table",
+    "essential",
+    "example_table",
+    "in_words",
     "load_table",
+    "options_table",
 ]
 
 
@@ -127,17 +135,18 @@ def _ends_of(
     ]  # fmt: skip
 
 
-# ── drafters ──────────────────────────────────────────────────────────────────────────────────
+# ── drafts on the hardware ───────────────────────────────────────────────────────────────────
 
 
-_DRAFTERS = {
-    "draft": "label", "c": "pair.c", "coverage": "pair.share", "gamma": "gamma",
-    "step_cost": "step_cost", "breakeven_alpha": "breakeven_alpha", "least_alpha": "least_alpha",
-    "least_alpha_gamma": "least_alpha_gamma",
+_OPTIONS = {
+    "best_speedup": "speedup.value", "best_gamma": "best_gamma",
+    "best_step_cost": "best_step_cost", "memory_gib": "memory", "c": "pair.c",
+    "coverage": "pair.share", "gamma": "gamma", "breakeven_alpha": "breakeven_alpha",
 }  # fmt: skip
-"""The columns, and where a row holds each."""
+"""Columns, and where an option holds each."""
 
-_OF_A_DRAFTER = {
+_OF_AN_OPTION = {
+    "draft": "Name of the draft, or of its kind",
     "breakeven_alpha": "Least i.i.d. α that is no slower at this γ",
     "alpha": "Yours as given; of every other the middle of what others measured of its kind at "
     "this work; empty: nobody did",
@@ -145,31 +154,101 @@ _OF_A_DRAFTER = {
     "alpha_high": "High end of that",
     "best_gamma": "The γ recommended: smallest within 2% of the best that pays",
     "best_speedup": "There, at its own acceptance; empty where nobody measured one",
+    "usd_per_million_tokens": "There: GPUs × price of an hour / tokens of an hour",
 }
+
+ESSENTIAL = (
+    "draft", "best_speedup", "best_gamma", "alpha", "usd_per_million_tokens", "memory_gib",
+    "best_step_cost", "for_target",
+)  # fmt: skip
+"""What a page and a terminal are wide enough for, the most telling first."""
+
+
+_SHORT = {
+    "best_speedup": ("Speedup", "×", "0.00"),
+    "best_speedup_low": ("Speedup, low", "×", "0.00"),
+    "best_speedup_high": ("Speedup, high", "×", "0.00"),
+    "best_gamma": ("at γ", "", "0"),
+    "usd_per_million_tokens": ("Per M tokens", "USD", "0.00"),
+    "usd_per_million_tokens_low": ("Per M tokens, low", "USD", "0.00"),
+    "usd_per_million_tokens_high": ("Per M tokens, high", "USD", "0.00"),
+    "best_step_cost": ("Step cost", "steps", "0.00"),
+}
+"""Heads as narrow as their columns."""
+
+
+def _narrow(c: Column) -> Column:
+    label, unit, format = _SHORT.get(c.name, (c.label, c.unit, c.format))
+    return replace(c, label=label, unit=unit, format=format)
 
 
 def drafters_table(prediction: Prediction) -> Table:
-    """One row a drafter at the scenario's γ, batch and context; computed, not live."""
-    rows = drafter_rows(prediction.endpoint)
+    """One row a draft that the target can have; computed, not live."""
+    return options_table(options(prediction.endpoint))
+
+
+def options_table(found: Options) -> Table:
+    """One row a draft at the scenario's load, the best first; computed, not live."""
+    rows = found.rows
     values: dict[str, Any] = {
-        name: [attrgetter(of)(row) for row in rows] for name, of in _DRAFTERS.items()
+        name: [attrgetter(of)(row) for row in rows] for name, of in _OPTIONS.items()
     }
-    low, middle, high = zip(
-        *(row.alphas if row.known else (None,) * 3 for row in rows), strict=True
-    )
-    least, most = zip(*(row.ends if row.known else (None,) * 2 for row in rows), strict=True)
-    values |= {
-        "alpha": list(middle),
-        "alpha_low": list(low),
-        "alpha_high": list(high),
-        "best_gamma": [row.recommended_gamma if row.known else None for row in rows],
-        "best_speedup": [row.speedup if row.known else None for row in rows],
-        "best_speedup_low": list(least),
-        "best_speedup_high": list(most),
-        "evidence": list(map(evidence_words, rows)),
-    }
-    columns = columns_of(values, {}, _OF_A_DRAFTER)
-    return Table("Drafters on this hardware, and the α each needs", "drafters", columns)
+    for name in ("best_speedup", "best_gamma", "best_step_cost"):
+        values[name] = [
+            value if row.known else None for value, row in zip(values[name], rows, strict=True)
+        ]
+    values["draft"] = list(map(named_words, rows))
+    values["memory_gib"] = [row.memory / GIB for row in rows]
+    low, middle, high = _ends([row.alphas if row.known else None for row in rows])
+    values |= {"alpha": middle, "alpha_low": low, "alpha_high": high}
+    speeds = [(row.ends[0], None, row.ends[1]) if row.known else None for row in rows]
+    values["best_speedup_low"], _, values["best_speedup_high"] = _ends(speeds)
+    least = [row.least or (None, None) for row in rows]
+    values["least_alpha"], values["least_alpha_gamma"] = map(list, zip(*least, strict=True))
+    values["evidence"] = list(map(evidence_words, rows))
+    values["for_target"] = list(map(target_words, rows))
+    money = [row.usd if row.known else None for row in rows]
+    ends = [None if usd is None else (usd.low, usd.value, usd.high) for usd in money]
+    columns = [
+        *columns_of(values, {}, _OF_AN_OPTION),
+        *(
+            column("usd_per_million_tokens", each, suffix=suffix,
+                   definition=_OF_AN_OPTION["usd_per_million_tokens"])
+            for suffix, each in zip(("_low", "", "_high"), _ends(ends), strict=True)
+        ),
+    ]  # fmt: skip
+    order = {name: place for place, name in enumerate(ESSENTIAL)}
+    columns = [_narrow(c) for c in columns]
+    columns.sort(key=lambda c: order.get(re.sub("_(low|high)$", "", c.name), len(order)))
+    return Table("Drafts for this target on this hardware", "drafters", tuple(columns))
+
+
+def _ends(each: Sequence[tuple[Any, Any, Any] | None]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Low ends, middles and high ends; None where unknown."""
+    low, middle, high = zip(*(ends or (None,) * 3 for ends in each), strict=True)
+    return list(low), list(middle), list(high)
+
+
+def essential(table: Table) -> Table:
+    """The columns of `ESSENTIAL`, with their ends."""
+    kept = {f"{name}{end}" for name in ESSENTIAL for end in ("", "_low", "_high")}
+    return Table(table.title, table.name, tuple(c for c in table.columns if c.name in kept))
+
+
+def in_words(table: Table) -> list[dict[str, str]]:
+    """The rows as a terminal shows them: a value with its ends in one cell."""
+    columns = {c.name: c for c in table.columns}
+    kept = [c for c in table.columns if not c.name.endswith(("_low", "_high"))]
+
+    def cell(c: Column, row: int) -> str:
+        ends = [columns.get(f"{c.name}{end}") for end in ("_low", "_high")]
+        if c.values[row] is None:
+            return "not known"
+        value, *span = (shown(e.values[row], e.format) for e in (c, *ends) if e is not None)
+        return f"{value} ({' to '.join(span)})" if any(span) and {*span} != {value} else value
+
+    heads = {f"{c.label} ({c.unit})" if c.unit else c.label: c for c in kept}
+    return [{head: cell(c, row) for head, c in heads.items()} for row in range(len(table))]
 
 
 # ── candidate drafts ──────────────────────────────────────────────────────────────────────────────
@@ -221,4 +300,16 @@ def drafts_table(outcomes: Sequence[Outcome], cost_words: str = "") -> Table:
         "best_speedup": f"tokens_per_step / step_cost at the best γ. {where}; not live",
     }
     columns = columns_of(values, live, definitions)
-    return Table("Candidate drafts: predicted beside measured", "drafts", columns)
+    own = tuple(
+        replace(c, basis="measured") if c.name == "measured_speedup" else c for c in columns
+    )
+    return Table("Candidate drafts: predicted beside measured", "drafts", own)
+
+
+def example_table() -> Table:
+    """The published T5 drafts: one row each, as `drafts_table` has them, memory-bound."""
+    shown = drafts_table(evaluate(published_t5()))
+    columns = tuple(
+        replace(c, basis="published") if c.name == "measured_speedup" else c for c in shown.columns
+    )
+    return Table("Published T5 drafts: predicted beside measured", "t5", columns)

@@ -1,21 +1,16 @@
-"""Which draft: candidates by α and c, drafters on the scenario's hardware, a tree or a chain."""
+"""Candidates by α and c, and a tree or a chain, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from specmath.drafts import USUAL, DrafterRow, Outcome, drafter_rows, ranked
+from specmath.drafts import Outcome
 from specmath.numbers import count, faster, ratio, significant
-from specmath.predict import Prediction
 from specmath.serving.tree import TreeChoice
 from specmath.speculation import NEAR_BEST, ROUNDING
 from specmath.stepcost import StepCost
-from specmath.words.notes import known_biases, notes
 
 __all__ = [
-    "drafters_notes",
-    "drafters_sentence",
-    "evidence_words",
     "own_cost_words",
     "rank_at_own_cost",
     "rank_drafts",
@@ -67,64 +62,6 @@ def rank_at_own_cost(outcomes: Iterable[Outcome], words: str) -> str:
         f"At your verification cost ({words}) {first.candidate.draft} is fastest: "
         f"{faster(first.best_speedup)} at γ={first.best_gamma}."
     )
-
-
-# ── drafters on the hardware ─────────────────────────────────────────────────────────────────
-
-
-def drafters_sentence(prediction: Prediction) -> str:
-    """Which drafter is fastest on the scenario's hardware, each at its own acceptance, and the α
-    each needs: the scenario's where it was given, else what others measured of its kind."""
-    rows = ranked(drafter_rows(prediction.endpoint))
-    known = [row for row in rows if row.known]
-    need = ", ".join(f"{row.label} {_alpha(row.least_alpha)}" for row in rows)
-    end = f"To pay at all (at some γ to {USUAL}) each needs an α above: {need}."
-    if unknown := ", ".join(row.label for row in rows if not row.known):
-        end = f"Not known, for nobody measured its acceptance: {unknown}. {end}"
-    paying = [row for row in known if row.speedup > 1.0 + ROUNDING]
-    if not paying:
-        return (
-            "At your batch and context, each with its own acceptance, no drafter whose acceptance "
-            f"is known beats plain decoding. {end}"
-        )
-    first, *others = paying
-    told = "".join(
-        f", then {row.label} {_reached(row)}"
-        for place, row in enumerate(others)
-        if place < 2 or row.yours
-    )
-    return (
-        f"On your hardware, each with its own acceptance, {first.label} would be fastest: "
-        f"{_reached(first)}{told}. {end} Drafters differ in α more than in cost: measure it on "
-        "your text."
-    )
-
-
-def evidence_words(row: DrafterRow) -> str:
-    """Where the acceptance of a drafter is from."""
-    found = row.endpoint.band
-    if found is None:
-        return "you" if row.known else "nobody"
-    own = f" on {found.target}" if found.target else ""
-    return f"{count(found.pairs, 'pair')}{own}, {count(len(found.sources), 'source')}"
-
-
-def drafters_notes(prediction: Prediction) -> tuple[str, ...]:
-    """The notes of the prediction, after the known biases of every drafter in the table."""
-    rows = drafter_rows(prediction.endpoint)
-    biases = [note for row in rows for note in known_biases(row.pair)]
-    return tuple(dict.fromkeys((*biases, *notes(prediction))))
-
-
-def _alpha(value: float | None) -> str:
-    return "no α is enough" if value is None else significant(value, 2)
-
-
-def _reached(row: DrafterRow) -> str:
-    """With the interval, where there is one: two that overlap are not ranked by their middles."""
-    low, high = row.ends
-    span = "" if low == high else f" ({ratio(low)} to {ratio(high)})"
-    return f"{ratio(row.speedup)} at γ={row.recommended_gamma}{span}"
 
 
 # ── a tree instead of a chain ────────────────────────────────────────────────────────────────

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from driver import Visitor, shows, until
 from playwright.sync_api import expect
@@ -9,11 +11,19 @@ from playwright.sync_api import expect
 from specmath.bill import bill
 from specmath.predict import predict
 from specmath.scenario import EXAMPLE
-from specmath.scenario.files import revised, to_link
+from specmath.scenario.files import build, revised, to_link
+from specmath.scenario.forms import EXAMPLE_PAIR
 from specmath.theorems import walltime_improvement
 from specmath.words.bill import bill_sentence
 
 pytestmark = pytest.mark.browser
+
+SERVED = build({"alpha": 0.8, "gamma": 4, **EXAMPLE_PAIR})
+LONG_CONFIG = {
+    "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "vocab_size": 151936, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}  # fmt: skip
 
 # α, c, then what Theorem 3.8 gives at γ=7 and what Leviathan et al. measured (Tables 2 and 4).
 T5 = {
@@ -25,16 +35,20 @@ T5 = {
 
 def _drafts(visitor: Visitor) -> dict[str, dict[str, str]]:
     """The table of results: draft → heading → cell."""
-    heads, *rows = visitor.table("Implied c", heads=True).items()
+    found = visitor.table("Implied c", heads=True)
+    assert found
+    heads, *rows = found.items()
     return {name: dict(zip(heads[1], cells, strict=True)) for name, cells in rows}
 
 
-def test_published_drafts_and_an_edited_cell(visitor: Visitor) -> None:
+def test_the_published_example_stands_apart(visitor: Visitor) -> None:
     visitor.open("drafts", **to_link(EXAMPLE))
+    assert visitor.page.get_by_text("T5-base").count() == 0
+    box = visitor.unfold("A published example: T5 drafts")
     # The theorem ranks T5-base first; the measurement ranks T5-small first. Both are shown.
-    visitor.says("T5-base is fastest by the theorem")
-    visitor.says("measured, T5-small was fastest")
-    shown = _drafts(visitor)
+    expect(box).to_contain_text("T5-base is fastest by the theorem")
+    expect(box).to_contain_text("measured, T5-small was fastest")
+    shown = until(lambda: _drafts(visitor))
     for name, (alpha, c, predicted, measured) in T5.items():
         row = shown[name]
         assert shows(row["Speedup (×)"], float(walltime_improvement(alpha, 7, c)))
@@ -43,57 +57,111 @@ def test_published_drafts_and_an_edited_cell(visitor: Visitor) -> None:
     implied = [float(shown[name]["Implied c"]) for name in T5]
     assert implied == [0.008, 0.069, 0.229]
 
-    # The grid is a canvas: click the first draft, go right to its α, open the cell, type.
+
+def _typed_into_the_grid(visitor: Visitor, cells: tuple[str, ...]) -> None:
+    """A row of the empty grid, which is a canvas: click below its head, then type cell by cell."""
     grid = visitor.page.get_by_test_id("stDataFrame").first
-    cell = visitor.page.locator("#portal input")
+    cell = visitor.page.locator("#portal input, #portal textarea")
 
     def opened() -> None:
         box = grid.bounding_box()
         assert box
         visitor.page.mouse.click(box["x"] + 80, box["y"] + 52)
-        visitor.page.keyboard.press("ArrowRight")
         visitor.page.keyboard.press("Enter")
         expect(cell).to_have_count(1, timeout=5e3)
 
     until(opened)
-    cell.fill("0.9")
-    cell.press("Enter")
+    for place, text in enumerate(cells):
+        if place:
+            visitor.page.keyboard.press("Enter")
+        expect(cell).to_have_count(1, timeout=5e3)
+        cell.fill(text)
+        cell.press("Tab")
+        expect(cell).to_have_count(0, timeout=5e3)
+
+
+def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
+    """Typed, compared, taken; kept on another page and through F5, until it is cleared."""
+    visitor.open("drafts", **to_link(EXAMPLE))
+    _typed_into_the_grid(visitor, ("mine", "0.9", "0.02", "7"))
     expected = float(walltime_improvement(0.9, 7, 0.02))
 
-    def edited() -> None:
-        row = _drafts(visitor)["T5-small"]
+    def compared() -> None:
+        row = _drafts(visitor)["mine"]
         assert shows(row["α"], 0.9)
         assert shows(row["Speedup (×)"], expected)
 
-    until(edited)
-    visitor.says("T5-small is fastest by the theorem")
+    until(compared)
+    visitor.says("mine is fastest")
+    assert visitor.page.get_by_text("T5").count() == 1, "the title of the example, and nothing else"
 
     def charted() -> None:
         points = visitor.figures()[0]["Candidates"]
-        assert (points["x"], points["y"]) == ([0.9, 0.8, 0.82], [0.02, 0.04, 0.11])
+        assert (points["x"], points["y"]) == ([0.9], [0.02])
 
     until(charted)
+    link = until(lambda: visitor.link())
+    assert len(link["drafts"]) == 12
 
-    # Taken into the scenario, the draft follows to the other pages.
+    # Loaded anew, in the same tab and in another: a session that knows the address only.
+    visitor.page.reload()
+    visitor.arrived("drafts")
+    until(compared)
+    assert visitor.link() == link
+
+    # Taken into the scenario, the draft follows to the other pages; the list is kept.
     use = visitor.page.get_by_role("button", name="Use it with")
     visitor.press(use, lambda: _uses(visitor, 0.9, 0.02))
     visitor.go_to("what_if")
     until(lambda: _uses(visitor, 0.9, 0.02))
-
-    # And the table is kept for the session, until the published one is wanted back.
+    visitor.page.reload()
+    visitor.arrived("what_if")
     visitor.go_to("drafts")
-    until(edited)
+    until(compared)
 
-    def published() -> None:
-        row = _drafts(visitor)["T5-small"]
-        assert shows(row["α"], 0.75)
-        assert visitor.page.get_by_role("button", name="Reset to the published").count() == 0
+    def cleared() -> None:
+        assert visitor.page.get_by_role("button", name="Clear the table").count() == 0
+        assert "drafts" not in visitor.link()
 
-    reset = visitor.page.get_by_role("button", name="Reset to the published drafts")
-    visitor.press(reset, published)
+    clear = visitor.page.get_by_role("button", name="Clear the table")
+    visitor.press(clear, cleared)
     visitor.go_to("cost")
     visitor.go_to("drafts")
-    until(published)
+    until(cleared)
+
+
+def test_a_config_longer_than_a_link_survives_f5(visitor: Visitor) -> None:
+    config = json.dumps(LONG_CONFIG | {"comment": "x" * 3000})
+    visitor.open("drafts", **to_link(SERVED))
+    visitor.page.get_by_role("button", name="More").click()
+    visitor.paste("config.json of the target", config)
+
+    def folded() -> dict[str, str]:
+        link = visitor.link()
+        assert {*link} == {"kept"}
+        return link
+
+    link = until(folded)
+    visitor.settle()
+
+    def is_offered_its_own() -> None:
+        rows = visitor.table("For your model")
+        assert any(name.startswith("N-gram") for name in rows)
+        assert "Llama-3.2-1B" not in rows, "whose kin it is nobody knows"
+
+    until(is_offered_its_own)
+    visitor.page.keyboard.press("Escape")
+    before = visitor.table("For your model")
+    visitor.page.reload()
+    until(lambda: visitor.is_at("drafts"))
+    visitor.settle()
+    until(is_offered_its_own)
+    assert visitor.table("For your model") == before
+    assert visitor.link() == link
+    # On a server that does not know the key: no answer, and why.
+    visitor.page.goto(f"{visitor.address}/drafts?kept=AAAAAAAAAAAA")
+    visitor.says("does not know it any more")
+    visitor.has_no_answer()
 
 
 def _uses(visitor: Visitor, alpha: float, c: float) -> None:

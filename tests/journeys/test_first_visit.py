@@ -194,7 +194,7 @@ def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     assert drawn["y"] == pytest.approx(visitor.prediction().curve.walltime_improvement.tolist())
     # Beyond what was measured nothing is predicted, and the page keeps what it had.
     visitor.type_number(GAMMA, "6")
-    visitor.says("gamma must be ≤ 5")
+    visitor.says("“Drafted γ” must be ≤ 5")
     until(visitor.has_no_answer)
     assert visitor.link() == to_link(measured)
 
@@ -241,7 +241,7 @@ def test_an_emptied_box_is_unknown_and_never_zero(visitor: Visitor) -> None:
     until(lambda: _cost_is_unknown(visitor))
     visitor.type_number("v of 5 tokens, typed", "")
     is_said(visitor, revised(EXAMPLE, {"usd_per_hour": None, "sigma": None}))
-    visitor.says("σ from 0 to 1")
+    visitor.page_says("σ from 0 to 1")
     # What must be given goes back to what it was.
     visitor.type_number("Draft (ms)", "")
     visitor.box("Draft (ms)").blur()

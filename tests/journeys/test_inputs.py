@@ -48,7 +48,7 @@ def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
 
     kept = visitor.link()
     visitor.type_number(GAMMA, "2.7")  # neither cut nor rounded
-    until(lambda: _refuses(visitor, "gamma must be a whole number ≥ 0 and ≤ 1000, got 2.7"))
+    until(lambda: _refuses(visitor, "“Drafted γ” must be a whole number ≥ 0 and ≤ 1000, got 2.7"))
     assert visitor.link() == kept
     visitor.has_no_answer()
     visitor.type_number(GAMMA, "4")
