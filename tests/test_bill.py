@@ -149,6 +149,7 @@ def test_requests_tokens_and_replicas_say_the_same_demand() -> None:
 def test_headroom_is_kept_free_of_each_replica() -> None:
     """200 tokens/s a replica; 1000 need 5, and with a fifth kept free 1000 / 160 = 6.25, so 7."""
     found = billed(batch=8, demand_tokens_per_second=1000, headroom=0.2)
+    assert value(found.plain.needed) == pytest.approx(6.25)
     assert value(found.plain.replicas) == 7
     assert value(found.plain.use) == pytest.approx(1000 / 1400)
     # 32/72 ms = 444.4 a replica, 355.6 with headroom: 2.8, so 3.
@@ -163,7 +164,7 @@ def test_the_bill_per_million_tokens_by_hand() -> None:
     assert found.billed_per_million_total is None, "the prompt's length is not known"
     # Kept busy, all 200 tokens/s of a replica are sold: $2.5 for 720,000 tokens.
     assert value(found.usd_per_million) == pytest.approx(2.5 / 0.72)
-    assert value(found.tokens_per_usd) == pytest.approx(720_000 / 2.5)
+    assert value(found.tokens_per_dollar) == pytest.approx(720_000 / 2.5)
     assert found.wh_per_million is None, "no GPU, no power"
 
 

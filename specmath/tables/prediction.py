@@ -357,7 +357,7 @@ _BILL = (
     ("One replica kept busy", "tokens/s", float, "tokens_per_second"),
     ("Kept busy, per 1M output tokens", "USD", float, "usd_per_million"),
     ("Kept busy, per 1M tokens in all", "USD", float, "usd_per_million_total"),
-    ("Kept busy, output tokens for $1", "tokens", float, "tokens_per_usd"),
+    ("Kept busy, output tokens for $1", "tokens", float, "tokens_per_dollar"),
     ("Kept busy, energy per 1M output tokens, at most", "Wh", float, "wh_per_million"),
 )
 """Rows of the bill: label, unit, how it is written, and what of a fleet it is."""
