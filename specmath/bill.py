@@ -18,7 +18,7 @@ from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS, Scenario
 from specmath.serving.memory import Memory
 
-__all__ = ["Bill", "Fleet", "bill", "millisecond_price"]
+__all__ = ["Bill", "Fleet", "bill", "millisecond_price", "output_share"]
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class Fleet:
     usd_per_million, usd_per_million_total
         USD per million output tokens, and per million of prompt and output together, of a replica
         kept so busy; None while the price, or the prompt's length, is not known.
-    tokens_per_usd
+    tokens_per_dollar
         Output tokens for a dollar.
     wh_per_million
         Watt-hours per million output tokens, of the GPUs at the power that they may draw at most;
         None where that is not known.
-    replicas
-        Whole ones, with headroom; None while nothing is to be served.
+    needed, replicas
+        How many carry what is to be served with headroom, before rounding up and after; None while
+        nothing is.
     usd_per_month
         Of all of them, 730 h.
     billed_per_million, billed_per_million_total
@@ -55,8 +56,9 @@ class Fleet:
     tokens_per_second: Estimate
     usd_per_million: Estimate | None = None
     usd_per_million_total: Estimate | None = None
-    tokens_per_usd: Estimate | None = None
+    tokens_per_dollar: Estimate | None = None
     wh_per_million: Estimate | None = None
+    needed: Estimate | None = None
     replicas: Estimate | None = None
     usd_per_month: Estimate | None = None
     billed_per_million: Estimate | None = None
@@ -150,7 +152,7 @@ def _fleet(p: Prediction, each: Estimate, demand: Estimate | None, gpus: int) ->
         )
     one = Fleet(
         gpus, each, usd, _of_all(p.scenario, usd),
-        tokens_per_usd=usd.map(lambda dollars: 1e6 / dollars) if usd and usd.value else None,
+        tokens_per_dollar=usd.map(lambda dollars: 1e6 / dollars) if usd and usd.value else None,
         wh_per_million=_energy(p, each, gpus),
     )  # fmt: skip
     return one if demand is None else _whole(p.scenario, one, demand)
@@ -165,19 +167,25 @@ def _whole(s: Scenario, one: Fleet, demand: Estimate) -> Fleet:
         month = replicas.map(lambda n: usd_per_month(n, gpus=one.gpus, usd_per_hour=price))
         if demand.value:
             billed = month.with_(demand, usd_per_million_served)
+    needed = demand.with_(each, lambda asked, rate: asked / (free * rate))
     able = replicas.with_(each, lambda count, rate: count * rate)
     return replace(
-        one, replicas=replicas, usd_per_month=month, billed_per_million=billed,
+        one, needed=needed, replicas=replicas, usd_per_month=month, billed_per_million=billed,
         billed_per_million_total=_of_all(s, billed), use=demand.with_(able, lambda a, b: a / b),
     )  # fmt: skip
 
 
+def output_share(s: Scenario) -> float | None:
+    """Share of a request's tokens that are output; None while the prompt's length is not known."""
+    if s.prompt_tokens is None:
+        return None
+    return s.output_tokens / (s.output_tokens + s.prompt_tokens)
+
+
 def _of_all(s: Scenario, usd: Estimate | None) -> Estimate | None:
     """USD per million of prompt and output together, from that of the output alone."""
-    if usd is None or s.prompt_tokens is None:
-        return None
-    share = s.output_tokens / (s.output_tokens + s.prompt_tokens)
-    return usd.map(lambda dollars: dollars * share)
+    share = output_share(s)
+    return None if usd is None or share is None else usd.map(lambda dollars: dollars * share)
 
 
 def _energy(p: Prediction, each: Estimate, gpus: int) -> Estimate | None:

@@ -95,6 +95,7 @@ class _Run:
 
     def moves_points(self, spent: FloatArray, length: int, position: int, host: int) -> FloatArray:
         """Costs at the joint points, (draws, batch, context, γ), by acceptance."""
+        length = min(length, self.at.shape[1] - 1)  # a run alone has nobody's prompt to wait for
         where = (slice(None), length, position, host, slice(None), None, None, None)
         return moved(spent, self.at[where], self.seen[where], np.arange(spent.shape[-1]))
 

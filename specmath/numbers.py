@@ -103,14 +103,11 @@ def interval(estimate: Estimate | None, show: Callable[[float | None], str]) -> 
     return " to ".join(dict.fromkeys((show(estimate.low), show(estimate.high))))
 
 
-def changed(value: float | None, before: float | None, speedup: Estimate) -> str:
-    """The change of what is proportional to 1/speedup, over the interval of the speedup.
-
-    An error of the plain step stands in `value` and in `before` and cancels.
-    """
-    if value is None or before is None:
+def changed(now: Estimate, before: Estimate) -> str:
+    """The relative change of one number of an endpoint against another, point by point: what both
+    share cancels. "−50% to −42%"; "unknown" against nothing."""
+    if not before.value:
         return UNKNOWN
-    if speedup.low is None or speedup.high is None:
-        return change(value, before)
-    ends = (change(value * speedup.value / end, before) for end in (speedup.high, speedup.low))
-    return " to ".join(dict.fromkeys(ends))
+    ratio = now.with_(before, lambda a, b: a / b)
+    ends = (ratio.value,) if ratio.low is None else (ratio.low, ratio.high)
+    return " to ".join(dict.fromkeys(change(end, 1.0) for end in ends))

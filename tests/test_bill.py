@@ -149,6 +149,7 @@ def test_requests_tokens_and_replicas_say_the_same_demand() -> None:
 def test_headroom_is_kept_free_of_each_replica() -> None:
     """200 tokens/s a replica; 1000 need 5, and with a fifth kept free 1000 / 160 = 6.25, so 7."""
     found = billed(batch=8, demand_tokens_per_second=1000, headroom=0.2)
+    assert value(found.plain.needed) == pytest.approx(6.25)
     assert value(found.plain.replicas) == 7
     assert value(found.plain.use) == pytest.approx(1000 / 1400)
     # 32/72 ms = 444.4 a replica, 355.6 with headroom: 2.8, so 3.
@@ -163,7 +164,7 @@ def test_the_bill_per_million_tokens_by_hand() -> None:
     assert found.billed_per_million_total is None, "the prompt's length is not known"
     # Kept busy, all 200 tokens/s of a replica are sold: $2.5 for 720,000 tokens.
     assert value(found.usd_per_million) == pytest.approx(2.5 / 0.72)
-    assert value(found.tokens_per_usd) == pytest.approx(720_000 / 2.5)
+    assert value(found.tokens_per_dollar) == pytest.approx(720_000 / 2.5)
     assert found.wh_per_million is None, "no GPU, no power"
 
 
@@ -274,6 +275,8 @@ def test_two_demands_are_refused() -> None:
          ["1 replica with γ=4, 2 without. Dollars are unknown"]),
         ({}, ["$12.5 to $16.0 instead of $27.8 (−55% to −42%)", "only when a replica leaves"]),
         ({"replicas": 10, "gamma": 0}, ["Without speculation: $18,250 a month."]),
+        ({"usd_per_hour": 0, "replicas": 10, "overhead": 0.1}, ["The bill stays at $0 a month."]),
+        ({"usd_per_hour": 0}, ["for $0 instead of $0."]),
         ({"usd_per_hour": None}, ["Dollars are unknown until the price of a GPU hour"]),
         ({"accepted_per_step": 0.9, "replicas": 30}, ["leaves or more are needed: 29 to 37"]),
         ({"accepted_per_step": 0.8, "replicas": 30}, ["No replica leaves, more may be needed: 30"]),

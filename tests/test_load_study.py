@@ -232,6 +232,18 @@ def test_a_run_counts_in_the_study_too(more: dict[str, Any], times: float) -> No
     assert study.recommended_gamma.max() == 0 or not np.array_equal(study.cost, before.cost)
 
 
+def test_a_run_of_one_request_counts_where_others_prompts_are_open() -> None:
+    """Alone nobody's prompt is waited for; at larger batches its length is open."""
+    alone = {"decode_only": "no", "batch": 1, "prompt_tokens": None}
+    free = predict(scenario(**alone))
+    assert free.tpot is not None
+    ran = scenario(**alone, run_gamma=4, run_ms=free.tpot.value * 1.2e3)
+    study, p = study_of(ran), predict(ran)
+    row = int(np.flatnonzero(study.batches == 1)[0])
+    assert study.at_gamma[row, study.own] == pytest.approx(p.speedup.value)
+    assert study.low[-1, study.own, 4] < study.high[-1, study.own, 4]
+
+
 def test_no_hardware_no_study() -> None:
     with pytest.raises(InputError, match="need gpu, model and draft"):
         study_of(EXAMPLE)

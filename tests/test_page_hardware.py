@@ -17,7 +17,9 @@ from specmath.predict import predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import build, from_link, from_toml, to_link, to_toml
 from specmath.scenario.forms import EXAMPLE_PAIR
-from specmath.tables import drafters_table, essential, in_words, options_table
+from specmath.tables import drafters_table, essential, in_words, options_table, regime_table
+from specmath.words.answers import cost_sentence
+from specmath.words.bill import AT_A_RATE, bill_sentence
 from specmath.words.options import choice_of
 from specmath.words.verdict import verdict
 
@@ -224,6 +226,27 @@ def test_the_bill_of_computed_steps_is_shown_as_a_range() -> None:
     told = said(opened("cost", s)).replace("\u00a0", " ")
     shown = [f"{n.low:.0f} to {n.high:.0f}" for n in (plain, ours)]
     assert f"| Replicas | {shown[0]} | {shown[1]} |" in told
+
+
+def test_at_a_request_rate_a_token_costs_the_same_and_the_bill_does_not() -> None:
+    s = served(
+        model="Llama-3.1-70B", tensor_parallel=4, request_rate=1.0, prompt_tokens=500, replicas=8
+    )
+    told = said(opened("cost", s))
+    assert AT_A_RATE in told
+    p = predict(s)
+    assert bill_sentence(p, bill(p)) in told
+    assert "(±0%)" in cost_sentence(p)
+
+
+def test_a_regime_has_dollars_only_where_cost_follows_time() -> None:
+    """A closed loop earns while prompts are read too: its dollars are those of the bill."""
+    held, loop = (
+        regime_table(predict(served(prompt_tokens=500, **load)))
+        for load in ({"batch": 16}, {"concurrency": 16})
+    )
+    assert "usd_per_million_tokens" in held.rows()[0]
+    assert "usd_per_million_tokens" not in loop.rows()[0]
 
 
 def test_a_tree_brings_its_gamma_and_takes_it_along() -> None:

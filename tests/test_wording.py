@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specmath.numbers import change, count, faster, ms, ratio, significant, usd
+from specmath.estimate import Estimate
+from specmath.numbers import change, changed, count, faster, ms, ratio, significant, usd
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,11 @@ def test_units() -> None:
     assert ratio(2.5) == "2.50×"
     assert (count(1, "token"), count(1200, "token")) == ("1 token", "1,200 tokens")
     assert ms(None) == usd(None) == ratio(None) == "unknown"
+
+
+def test_a_change_cancels_what_both_numbers_share() -> None:
+    """Both open by the same factor, one half of the other: half, whatever the factor."""
+    plain = Estimate.between(10.0, 8.0, 12.0)
+    assert changed(plain.map(lambda x: x / 2), plain) == "−50%"
+    assert changed(Estimate.between(5.0, 4.0, 6.0), Estimate(10.0)) == "−60% to −40%"
+    assert changed(Estimate(1.0), Estimate(0.0)) == "unknown"

@@ -11,7 +11,7 @@ from specmath.frontier import frontier
 from specmath.numbers import usd
 from specmath.predict import Prediction
 from specmath.tables import bill_table, load_table
-from specmath.words.bill import ONLY_WHOLE, busy_words, energy_words, served_words
+from specmath.words.bill import AT_A_RATE, ONLY_WHOLE, busy_words, energy_words, served_words
 from specmath.words.load import cheapest_sentence
 
 
@@ -60,6 +60,9 @@ def show_cost_over_load(prediction: Prediction) -> None:
         st.markdown("Cost over load is unknown until the price of a GPU hour is given.")
         return
     found = frontier(prediction.endpoint)
+    if found.loop == "open":
+        st.markdown(verbatim(AT_A_RATE))
+        return
     furniture.chart(
         cost_over_load(found, s.usd_per_hour),
         f"Cost per million output tokens over load, at γ={found.gamma}",

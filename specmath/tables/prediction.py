@@ -252,13 +252,19 @@ def _money_columns(prediction: Prediction) -> Parts:
         endpoint = prediction.endpoint
         each = zip(tpot_ms / 1e3, curve.gamma.tolist(), strict=True)
         usd = np.array([float(usd_at(endpoint, t, g)) for t, g in each])
-        held = endpoint.load is None or endpoint.load.requests.batch is not None
+        held = _held(prediction)
         gpus = "({tensor_parallel}+{draft_gpus}*({gamma}>0))"
         live = f"{gpus}*{{usd_per_hour}}/3600*{{tpot_ms}}*1000/{{batch}}"
         columns.append(column("usd_per_million_tokens", usd, live if held else ()))
         names = ("batch", "tensor_parallel", "draft_gpus", "usd_per_hour") if held else ()
         inputs += _given(prediction, {name: getattr(s, name) for name in names})
     return columns, inputs
+
+
+def _held(prediction: Prediction) -> bool:
+    """Whether a batch is held: else the throughput, and so the cost, does not follow TPOT alone."""
+    load = prediction.endpoint.load
+    return load is None or load.requests.batch is not None
 
 
 # ── plain, speculative and the change ─────────────────────────────────────────────────────────────
@@ -351,7 +357,7 @@ _BILL = (
     ("One replica kept busy", "tokens/s", float, "tokens_per_second"),
     ("Kept busy, per 1M output tokens", "USD", float, "usd_per_million"),
     ("Kept busy, per 1M tokens in all", "USD", float, "usd_per_million_total"),
-    ("Kept busy, output tokens for $1", "tokens", float, "tokens_per_usd"),
+    ("Kept busy, output tokens for $1", "tokens", float, "tokens_per_dollar"),
     ("Kept busy, energy per 1M output tokens, at most", "Wh", float, "wh_per_million"),
 )
 """Rows of the bill: label, unit, how it is written, and what of a fleet it is."""
@@ -543,7 +549,7 @@ def regime_table(prediction: Prediction) -> Table:
         target_ms = prediction.tpot_plain.value * 1e3
         values["tpot_ms"] = target_ms / speedups
         inputs.append(field_input("target_ms", target_ms, "measured"))
-    if prediction.usd_plain is not None:
+    if prediction.usd_plain is not None and _held(prediction):
         plain = prediction.usd_plain.value
         values["usd_per_million_tokens"] = plain * gpus / speedups
         inputs.append(Input("usd_plain", "Plain decoding", "USD", "Per million tokens", plain))

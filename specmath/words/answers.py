@@ -25,10 +25,9 @@ def cost_sentence(prediction: Prediction) -> str:
     p = prediction
     work = change(p.operations.value, 1.0)
     compute = f"Compute-bound, the same γ={p.gamma} costs {work} a token."
-    if p.usd is None:
+    if p.usd is None or p.usd_plain is None:
         return f"Dollars are unknown until the target's time and the GPU price are given. {compute}"
-    plain = None if p.usd_plain is None else p.usd_plain.value
     return (
         f"At γ={p.gamma} a million tokens costs {interval(p.usd, usd)} instead of "
-        f"{interval(p.usd_plain, usd)} ({changed(p.usd.value, plain, p.speedup)}). {compute}"
+        f"{interval(p.usd_plain, usd)} ({changed(p.usd, p.usd_plain)}). {compute}"
     )

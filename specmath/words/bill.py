@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from specmath.bill import Bill
 from specmath.estimate import Estimate
-from specmath.numbers import change, interval, significant, usd
+from specmath.numbers import changed, interval, significant, usd
 from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.words.load import LOADS
 
-__all__ = ["ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
+__all__ = ["AT_A_RATE", "ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
 
 ONLY_WHOLE = "The bill falls only when a replica leaves: replicas are whole."
+AT_A_RATE = (
+    "At a request rate a replica makes as many tokens whatever it does: a token costs the same in "
+    "both arms. What speculation changes is the largest rate that a replica carries, and so the "
+    "bill."
+)
+"""In place of cost over load in an open loop."""
 UNPRICED = "Dollars are unknown until the price of a GPU hour is given."
 
 
@@ -50,24 +56,23 @@ def _bills(found: Bill) -> str:
         return f". {UNPRICED.removesuffix('.')}"
     if interval(plain, usd) == interval(ours, usd):
         return f". The bill stays at {interval(ours, usd)} a month"
-    said = change(ours.value, plain.value)
-    if ours.low is not None:
-        ratio = ours.with_(plain, lambda a, b: a / b)
-        ends = (change(end, 1.0) for end in (ratio.low, ratio.high))
-        said = " to ".join(dict.fromkeys(ends))
-    return f": {interval(ours, usd)} a month instead of {interval(plain, usd)} ({said})"
+    return (
+        f": {interval(ours, usd)} a month instead of {interval(plain, usd)}{_changed(ours, plain)}"
+    )
+
+
+def _changed(ours: Estimate, plain: Estimate) -> str:
+    """In brackets; nothing against a price of nothing."""
+    return f" ({changed(ours, plain)})" if plain.value else ""
 
 
 def _kept_busy(found: Bill) -> str:
     plain, ours = found.plain.usd_per_million, found.speculative.usd_per_million
     if plain is None or ours is None:
         return UNPRICED
-    ratio = ours.with_(plain, lambda a, b: a / b)
-    ends = (ratio.value,) if ratio.low is None else (ratio.low, ratio.high)
-    said = " to ".join(dict.fromkeys(change(end, 1.0) for end in ends))
     return (
         f"A replica kept busy makes a million output tokens for {interval(ours, usd)} instead of "
-        f"{interval(plain, usd)} ({said})."
+        f"{interval(plain, usd)}{_changed(ours, plain)}."
     )
 
 
