@@ -28,7 +28,7 @@ def rank_drafts(outcomes: Sequence[Outcome]) -> str:
         return "None of these drafts beats plain decoding (Theorem 3.8)."
     said = (
         f"{first.candidate.draft} is fastest by the theorem: {ratio(first.best_speedup)} at "
-        f"γ={first.best_gamma}."
+        f"{_gamma(first)}."
     )
     measured = [o for o in outcomes if o.miss is not None]
     if len(measured) < 2:
@@ -41,6 +41,13 @@ def rank_drafts(outcomes: Sequence[Outcome]) -> str:
         f"{said} But measured, {fastest.candidate.draft} was fastest "
         f"({ratio(fastest.candidate.measured_speedup)}): trust a measurement over the theorem."
     )
+
+
+def _gamma(found: Outcome) -> str:
+    """The fastest γ, and the one to run where it is another."""
+    to_run = found.recommended_gamma
+    also = "" if to_run == found.best_gamma else f"; γ={to_run} does as well"
+    return f"γ={found.best_gamma}{also}"
 
 
 def own_cost_words(cost: StepCost, gamma: int) -> str:
@@ -60,7 +67,7 @@ def rank_at_own_cost(outcomes: Iterable[Outcome], words: str) -> str:
         return f"At your verification cost ({words}) none of these beats plain decoding."
     return (
         f"At your verification cost ({words}) {first.candidate.draft} is fastest: "
-        f"{faster(first.best_speedup)} at γ={first.best_gamma}."
+        f"{faster(first.best_speedup)} at {_gamma(first)}."
     )
 
 

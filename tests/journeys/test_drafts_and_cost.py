@@ -130,6 +130,40 @@ def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
     until(cleared)
 
 
+def test_a_step_back_takes_a_listed_draft_back(visitor: Visitor) -> None:
+    visitor.open("drafts", **to_link(SERVED))
+    box = visitor.page.get_by_role("combobox", name="Compare another draft model")
+
+    def compares(*names: str) -> None:
+        rows = visitor.table("For your model")
+        assert [name for name in ("Qwen3-0.6B", "Llama-2-7B") if name in rows] == [*names]
+
+    for name, listed in (("Qwen3-0.6B", 1), ("Llama-2-7B", 2)):
+        box.click()
+        box.fill(name)
+        visitor.page.get_by_role("option", name=name, exact=True).click()
+        visitor.page.keyboard.press("Escape")  # an open list hides the page from roles
+        until(lambda n=listed: compares(*("Qwen3-0.6B", "Llama-2-7B")[:n]))
+        visitor.settle()
+    visitor.page.go_back()
+    until(lambda: compares("Qwen3-0.6B"))
+    visitor.page.go_forward()
+    until(lambda: compares("Qwen3-0.6B", "Llama-2-7B"))
+    visitor.settle()
+    # Back to before the first, and on: the address is not written over a step back.
+    visitor.page.go_back()
+    until(lambda: compares("Qwen3-0.6B"))
+    visitor.settle()
+    visitor.page.go_back()
+    until(lambda: _no_list(visitor))
+    visitor.settle()
+    assert "drafts" not in visitor.link()
+
+
+def _no_list(visitor: Visitor) -> None:
+    assert "drafts" not in visitor.link()
+
+
 def test_a_config_longer_than_a_link_survives_f5(visitor: Visitor) -> None:
     config = json.dumps(LONG_CONFIG | {"comment": "x" * 3000})
     visitor.open("drafts", **to_link(SERVED))
