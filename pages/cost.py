@@ -10,7 +10,7 @@ from pages.ui import furniture  # noqa: E402
 from pages.ui.bill import show_bill, show_cost_over_batch, show_millisecond  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.calculator import cost_over_gamma  # noqa: E402
-from specmath.tables import regime_costs, regime_table  # noqa: E402
+from specmath.tables import beside, regime_costs, regime_table  # noqa: E402
 from specmath.words.answers import cost_sentence  # noqa: E402
 from specmath.words.verdict import verdict  # noqa: E402
 
@@ -29,7 +29,7 @@ furniture.chart(
     "price and the same batch in every regime, so cost follows time: a compute-bound server is "
     "slower by the factor that it costs more. The two ends are Theorems 3.8 and 3.11.",
 )
-furniture.downloads(regimes)
+furniture.downloads(regimes, beside("regimes", found))
 furniture.notes(found)
 show_cost_over_batch(found)
 show_millisecond(found)

@@ -10,19 +10,42 @@ from specmath.money import (
     replicas_needed,
     usd_per_month,
 )
-from specmath.predict import Prediction
+from specmath.predict import Prediction, usd_at
+from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint
 
-__all__ = ["Bill", "Fleet", "bill", "millisecond_price"]
+__all__ = ["Bill", "Fleet", "bill", "millisecond_price", "output_share"]
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Replicas that carry the demand: throughput of one (tokens/s), how many, USD a month."""
+    """Replicas that carry the demand.
 
+    Attributes
+    ----------
+    tpot
+        Seconds a token.
+    tokens_per_second
+        Output tokens a second of one replica.
+    needed, replicas
+        How many carry the demand, before rounding up and after.
+    usd_per_month
+        Of all of them.
+    usd_per_million, usd_per_million_total
+        USD per million output tokens, and per million tokens with those of the prompts; the second
+        is None while their length is not known.
+    tokens_per_dollar
+        Output tokens; None where the price is 0.
+    """
+
+    tpot: Estimate
     tokens_per_second: Estimate
+    needed: Estimate
     replicas: Estimate
     usd_per_month: Estimate
+    usd_per_million: Estimate
+    usd_per_million_total: Estimate | None
+    tokens_per_dollar: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -64,10 +87,27 @@ def bill(prediction: Prediction) -> Bill | None:
 def _fleet(endpoint: Endpoint, tpot: Estimate, gamma: int, gpus: int) -> Fleet:
     s = endpoint.scenario
     throughput = tpot.map(lambda seconds: endpoint.throughput(seconds, gamma))
-    replicas = throughput.map(lambda each: replicas_needed(s.demand_tokens_per_second or 0.0, each))
-    price = s.usd_per_hour or 0.0
-    month = replicas.map(lambda count: usd_per_month(count, gpus=gpus, usd_per_hour=price))
-    return Fleet(throughput, replicas, month)
+    demand, price = s.demand_tokens_per_second or 0.0, s.usd_per_hour or 0.0
+    replicas = throughput.map(lambda each: replicas_needed(demand, each))
+    usd = tpot.map(lambda seconds: usd_at(endpoint, seconds, gamma))
+    share = output_share(s)
+    return Fleet(
+        tpot=tpot,
+        tokens_per_second=throughput,
+        needed=throughput.map(lambda each: demand / each),
+        replicas=replicas,
+        usd_per_month=replicas.map(lambda n: usd_per_month(n, gpus=gpus, usd_per_hour=price)),
+        usd_per_million=usd,
+        usd_per_million_total=None if share is None else usd.map(lambda each: each * share),
+        tokens_per_dollar=usd.map(lambda each: 1e6 / each) if price else None,
+    )
+
+
+def output_share(s: Scenario) -> float | None:
+    """Share of a request's tokens that are output; None while the prompt's length is not known."""
+    if s.prompt_tokens is None:
+        return None
+    return s.output_tokens / (s.output_tokens + s.prompt_tokens)
 
 
 def millisecond_price(prediction: Prediction) -> float | None:

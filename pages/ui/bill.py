@@ -9,7 +9,7 @@ from specmath.charts.load import cost_over_batch
 from specmath.load import load_study
 from specmath.numbers import usd
 from specmath.predict import Prediction
-from specmath.tables import batch_table, bill_table
+from specmath.tables import batch_table, beside, bill_table
 from specmath.words.load import cheapest_sentence
 
 
@@ -49,8 +49,7 @@ def show_millisecond(prediction: Prediction) -> None:
 def show_bill(prediction: Prediction) -> None:
     """Replicas and dollars a month, plain and speculative."""
     st.subheader("The bill, in whole replicas", anchor=False)
-    found = bill(prediction)
-    if found is None:
+    if bill(prediction) is None:
         s = prediction.scenario
         missing = {
             "the output tokens a second to serve (sidebar, Money)": s.demand_tokens_per_second,
@@ -60,9 +59,9 @@ def show_bill(prediction: Prediction) -> None:
         asked = " and ".join(name for name, value in missing.items() if value is None)
         st.markdown(f"Unknown: give {asked}.")
         return
-    shown = bill_table(found)
+    shown = bill_table(prediction)
     plain_table(shown)
-    downloads(shown)
+    downloads(shown, beside("bill", prediction))
     st.caption(
         "The bill falls only when a replica leaves. Every replica is taken as fully busy at the "
         "batch given: no headroom for bursts."
@@ -70,5 +69,5 @@ def show_bill(prediction: Prediction) -> None:
     if prediction.plain_error:
         st.caption(
             f"A range, because the plain step is computed (±{prediction.plain_error:.0%}) and "
-            "the speedup has an interval. Changes are between fleets of the same plain step."
+            "the speedup has an interval. The change is in the middle of both, at the same step."
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from specmath.bill import bill
 from specmath.predict import Prediction
+from specmath.tables.beside import bill_table, numbers_table
 from specmath.tables.hardware import batch_table, drafters_table, drafts_table
 from specmath.tables.prediction import (
     alpha_gamma_table,
-    bill_table,
     crossover_table,
     draft_cost_table,
     gamma_table,
-    numbers_table,
     regime_costs,
     regime_table,
 )
@@ -22,6 +22,7 @@ __all__ = [
     "TABLES",
     "alpha_gamma_table",
     "batch_table",
+    "beside",
     "bill_table",
     "crossover_table",
     "draft_cost_table",
@@ -41,5 +42,14 @@ TABLES: dict[str, Callable[[Prediction], Table]] = {
     "alpha_gamma": alpha_gamma_table,
     "crossover": crossover_table,
     "draft_cost": draft_cost_table,
+    "bill": bill_table,
 }
 """Tables made from one prediction, by name."""
+
+
+def beside(name: str, prediction: Prediction) -> tuple[Table, ...]:
+    """The tables that share a workbook with the one of that name: the regimes and the bill are the
+    cost workbook, where the bill is known."""
+    if name == "bill":
+        return (regime_table(prediction),)
+    return (bill_table(prediction),) if name == "regimes" and bill(prediction) else ()
