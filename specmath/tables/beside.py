@@ -166,7 +166,13 @@ def bill_table(p: Prediction) -> Table:
     lines = [line for line in _LINES if getattr(found.plain, line.field) is not None]
     halves = Halves(p)
     columns = [
-        Column("quantity", "", "", "What is compared", tuple(line.label for line in lines)),
+        Column(
+            "quantity",
+            f"At γ={p.gamma}",
+            "",
+            "What is compared",
+            tuple(line.label for line in lines),
+        ),
         Column("unit", "Unit", "", "Of the numbers of the row", tuple(line.unit for line in lines)),
     ]
     for arm, fleet in (("plain", found.plain), ("speculative", found.speculative)):
@@ -185,6 +191,8 @@ def bill_table(p: Prediction) -> Table:
             Input("output_share", "Share of output", "", said, share, "0.000", "computed",
                   "From the prompt and output tokens of the scenario", editable=False)
         )  # fmt: skip
+    # Where nothing is open there are no ends.
+    columns = [c for c in columns if any(value is not None for value in c.values)]
     title = f"The bill, in whole replicas, at γ={p.gamma}"
     return Table(title, "bill", tuple(columns), reachable(columns, inputs))
 

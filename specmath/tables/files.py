@@ -154,13 +154,18 @@ def letters_of(names: Sequence[str]) -> dict[str, str]:
 
 USE = (
     "Change a blue cell on yellow: what follows from it is recalculated. Every other cell is a "
-    "formula, or was computed by specmath and is fixed in this file."
+    "formula, or a number of specmath that is fixed in this file."
 )
-FIXED = "Computed by specmath, fixed in this file"
+FIXED = "Fixed in this file: with another value specmath makes another file"
 FOLLOWS = "Follows from the cells above"
 
-_TYPED = {"font_color": "#0000FF", "bg_color": "#FFF8D6", "border": 1, "border_color": "#C9B458"}
-_FIXED = {"font_color": "#595959"}
+_TYPED: dict[str, Any] = {
+    "font_color": "#0000FF",
+    "bg_color": "#FFF8D6",
+    "border": 1,
+    "border_color": "#C9B458",
+}
+_FIXED: dict[str, Any] = {"font_color": "#595959"}
 
 _REFERENCE_LIKE = re.compile(r"[A-Z]{1,3}\d+|R\d*(?:C\d*)?|C\d*|TRUE|FALSE", re.IGNORECASE)
 
@@ -252,17 +257,44 @@ def _write(sheet: Any, row: int, col: int, value: Cell, style: Any = None) -> No
 
 WIDEST = 60
 """Characters of the widest column; longer texts break into lines."""
+LINE = 15.0
+"""Points a line of text."""
 
 
-def _sheet(book: Any, name: str, header: list[str], columns: Iterable[Sequence[str]]) -> Any:
-    """A sheet with a bold, frozen header, as wide as the texts of its columns."""
+def _lines(text: str, width: float) -> int:
+    """Lines of a text that breaks at its blanks."""
+    lines, left = 1, width
+    for word in text.split():
+        if len(word) > left and left < width:
+            lines, left = lines + 1, width
+        left -= len(word) + 1
+    return lines
+
+
+def _sheet(
+    book: Any,
+    name: str,
+    header: list[str],
+    columns: Iterable[Sequence[str]],
+    right: Sequence[bool] = (),
+) -> Any:
+    """A sheet with a bold, frozen header, as wide as the texts of its columns and as high as their
+    lines; `right`: which headings stand over numbers."""
     sheet = book.add_worksheet(name)
-    bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
+    look = {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"}
+    bold = [book.add_format(look | {"align": side}) for side in ("left", "right")]
+    heights: dict[int, int] = {}
     for col, (title, texts) in enumerate(zip(header, columns, strict=True)):
-        sheet.write_string(0, col, title, bold)
         # A heading breaks at its blanks, a number nowhere: it would show as ###.
         least = max(map(len, title.split()), default=0)
-        sheet.set_column(col, col, min(max(least, len(title) / 2, *map(len, texts)) + 3, WIDEST))
+        width = min(max(least, len(title) / 2, *map(len, texts)) + 2, WIDEST)
+        sheet.set_column(col, col, width + 1)
+        sheet.write_string(0, col, title, bold[bool(right) and right[col]])
+        for row, text in enumerate((title, *texts)):
+            heights[row] = max(heights.get(row, 1), _lines(text, width))
+    for row, lines in heights.items():
+        if lines > 1:
+            sheet.set_row(row, lines * LINE)
     sheet.freeze_panes(1, 1)
     sheet.set_landscape()
     sheet.fit_to_pages(1, 0)
@@ -273,17 +305,30 @@ def _sheet(book: Any, name: str, header: list[str], columns: Iterable[Sequence[s
 def _grid(book: Any, name: str, header: list[str], rows: list[list[str]]) -> Any:
     """A sheet of text."""
     sheet = _sheet(book, name, header, zip(*rows, strict=True))
-    wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+    # A text beside a number keeps away from it.
+    wrapped = [
+        book.add_format(
+            {"text_wrap": True, "valign": "top", "align": "left", "indent": int(col > 0)}
+        )
+        for col in range(len(header))
+    ]
     for row, cells in enumerate(rows, start=1):
         for col, text in enumerate(cells):
-            _write(sheet, row, col, text, wrapped)
+            _write(sheet, row, col, text, wrapped[col])
     return sheet
+
+
+BELOW = 40
+"""Rows under which a chart stands; beside more, so that it is found."""
 
 
 def _results_sheet(book: Any, named: str, table: Table, names: dict[str, str]) -> None:
     letters = letters_of([column.name for column in table.columns])
     texts = [[shown(v, _format(c, row)) for row, v in enumerate(c.values)] for c in table.columns]
-    sheet = _sheet(book, named, [_heading(column) for column in table.columns], texts)
+    heads = [_heading(column) for column in table.columns]
+    numbers = [not any(isinstance(value, str) for value in c.values) for c in table.columns]
+    sheet = _sheet(book, named, heads, texts, numbers)
+    sheet.set_header("&L" + clean(table.title).replace("&", "&&")[:200])
     for col, column in enumerate(table.columns):
         for row, value in enumerate(column.values):
             look = _TYPED if table.typed(column, row) else {}
@@ -298,7 +343,8 @@ def _results_sheet(book: Any, named: str, table: Table, names: dict[str, str]) -
 
             sheet.write_formula(row + 1, col, _formula(template, refer), style, value)
     if table.chart:
-        sheet.insert_chart(1, len(table.columns) + 1, _chart(book, named, table, table.chart))
+        at = (len(table) + 2, 0) if len(table) <= BELOW else (1, len(table.columns) + 1)
+        sheet.insert_chart(*at, _chart(book, named, table, table.chart))
 
 
 def _format(column: Column, row: int) -> str:
@@ -374,13 +420,16 @@ def _inputs_sheet(
             rows.append((None, [heading, *("",) * (len(header) - 1)]))
         rows += [(item, _about_input(item, names)) for item in items]
     sheet = _grid(book, "Inputs", header, [cells for _, cells in rows])
+    if typed:
+        sheet.set_tab_color(_TYPED["bg_color"])
+        sheet.write_string(len(rows) + 2, 0, USE)
     bold = book.add_format({"bold": True, "top": 1})
     for row, (item, (heading, *_)) in enumerate(rows, start=1):
         if item is None:
             sheet.write_string(row, 0, heading, bold)
             continue
         look = _TYPED if item.name in typed else {} if item.name in follows else _FIXED
-        style = book.add_format({"num_format": item.format or "General", "valign": "top", **look})
+        style = book.add_format({"num_format": item.format or "General", "valign": "top"} | look)
         if item.formula is not None and item.value is not None:
             text = _formula(item.formula, lambda name, _: names[name])
             sheet.write_formula(row, 1, text, style, item.value)

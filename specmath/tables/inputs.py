@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from specmath import hardware
 from specmath.predict import Prediction
 from specmath.scenario import SPECS, Scenario
 from specmath.tables.columns import COLUMNS
@@ -44,12 +45,18 @@ def given(s: Scenario, name: str) -> tuple[Basis, str]:
     """Where the value of a field is from."""
     value, default = getattr(s, name), type(s).model_fields[name].default
     if name in TIMED:
-        return "measured", GIVEN
+        return "measured", f"{GIVEN}: your own measurement"
     if name in s.costs.cited and value == s.costs.cited[name]:
         return "published", SPECS[name].help
     if value == default:
         return "assumed", DEFAULT
+    if name == "usd_per_hour" and s.costs.computed and value == _price_of(s):
+        return "assumed", f"Not given: what specmath takes for {s.gpu}"
     return "assumed", f"{GIVEN}, which does not say where it is from"
+
+
+def _price_of(s: Scenario) -> float | None:
+    return hardware.find(str(s.gpu)).usd_per_hour
 
 
 def field_cell(
@@ -126,8 +133,13 @@ def money_cells(p: Prediction, names: Sequence[str]) -> list[Input]:
     """Price, batch and GPUs; with hardware only the price: another batch or another number of GPUs
     has other step times."""
     s, free = p.scenario, p.endpoint.pair is None
-    return [field_cell(s, n, editable=free or n in ("usd_per_hour", "demand_tokens_per_second"))
-            for n in names]  # fmt: skip
+    return [
+        field_cell(s, name, format=_FORMATS.get(name, "0"), editable=free or name in _FORMATS)
+        for name in names
+    ]
+
+
+_FORMATS = {"usd_per_hour": "0.00", "demand_tokens_per_second": "#,##0"}
 
 
 def plain_cells(p: Prediction) -> list[Input]:

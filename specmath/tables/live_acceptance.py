@@ -402,7 +402,7 @@ def _alpha_cells(p: Prediction, end: str) -> tuple[str, tuple[Input, ...]]:
             said = f"As others measured it: {name}"
             cells.append(
                 Input(f"recorded_{name}", f"α of the record, {name}", "", said, value, "0.0000",
-                      "published", _citation(band), editable=False)
+                      "published", band.cited, editable=False)
             )  # fmt: skip
         same = "({alpha_low}={recorded_low})*({alpha_high}={recorded_high})"
         mean = f"{same}*{{recorded_median}}+(1-{same})*{mean}"
