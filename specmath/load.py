@@ -176,7 +176,8 @@ class _Run:
 
     def moves_points(self, spent: FloatArray, length: int, position: int, host: int) -> FloatArray:
         """Costs at the joint points, (draws, batch, context, γ), by acceptance."""
-        where = (slice(None), length, position, host, slice(None), None, None, None)
+        known = min(length, self.at.shape[1] - 1)  # a request alone waits for no prompts
+        where = (slice(None), known, position, host, slice(None), None, None, None)
         return moved(spent, self.at[where], self.seen[where], np.arange(spent.shape[-1]))
 
 
