@@ -118,23 +118,20 @@ class _Line:
     format: str
     formula: str
     scale: float = 1.0
+    write: Callable[[float], float] = float
 
 
-_GPUS = {
-    "plain": "{tensor_parallel}",
-    "speculative": "({tensor_parallel}+{draft_gpus}*({gamma}>0))",
-}
 _LINES = (
     _Line("tpot", "Time per token", "ms", "0.00", "", 1e3),
     _Line("tokens_per_second", "One replica", "tokens/s", "#,##0.0", "{batch}*1000/{OTHER^}"),
     _Line("needed", "Replicas, before rounding up", "", "#,##0.00",
           "{demand_tokens_per_second}/{OTHER^}"),
-    _Line("replicas", "Replicas", "", "#,##0", "⌈{ARM^}⌉"),
+    _Line("replicas", "Replicas", "", "#,##0", "⌈{ARM^}⌉", write=round),
     _Line("usd_per_month", "Bill a month (730 h)", "USD", "#,##0",
           "{ARM^}*GPUS*{usd_per_hour}*730"),
     _Line("usd_per_million", "Cost per 1M output tokens", "USD", "0.000",
           "GPUS*{usd_per_hour}/3600*1000000/{OTHER^4}"),
-    _Line("tokens_per_dollar", "Output tokens per $1", "tokens", "#,##0", "1000000/{OTHER^}"),
+    _Line("tokens_per_dollar", "Output tokens per $1", "", "#,##0", "1000000/{OTHER^}"),
     _Line("usd_per_million_total", "Cost per 1M tokens, prompts too", "USD", "0.000",
           "{ARM^2}*{output_share}"),
 )  # fmt: skip
@@ -216,7 +213,7 @@ def _arm_column(
     live: list[str | None] = []
     for number, line in zip(numbers, lines, strict=True):
         value = getattr(number, of)
-        values.append(value if value is None or line.field != "replicas" else round(value))
+        values.append(value if value is None else line.write(value))
         if value is None:
             live.append(None)
         elif line.field == "tpot":
@@ -225,7 +222,9 @@ def _arm_column(
             live.append(None)
         else:
             own, other = f"{arm}{suffix}", f"{arm}{_OTHER[suffix]}"
-            text = line.formula.replace("GPUS", _GPUS[arm])
+            drafts = arm == "speculative" and p.gamma
+            gpus = "({tensor_parallel}+{draft_gpus})" if drafts else "{tensor_parallel}"
+            text = line.formula.replace("GPUS", gpus)
             live.append(text.replace("{ARM", f"{{{own}").replace("{OTHER", f"{{{other}"))
     label = f"{arm.capitalize()}{words}"
     formats = tuple(line.format for line in lines)
@@ -261,7 +260,8 @@ def _change_column(
         before, after = _scaled(found.plain, line), _scaled(found.speculative, line)
         change = after.with_(before, sub)
         known = not suffix or before.points is None or not joint
-        values.append(getattr(change, of) if known else None)
+        value = getattr(change, of) if known else None
+        values.append(value if value is None else line.write(value))
     label, text = f"Change{words}", f"{{speculative{suffix}}}-{{plain}}"
     formats = tuple(line.format for line in lines)
     formulas = tuple(None if value is None else text for value in values)

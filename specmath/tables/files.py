@@ -287,7 +287,7 @@ def _sheet(
     for col, (title, texts) in enumerate(zip(header, columns, strict=True)):
         # A heading breaks at its blanks, a number nowhere: it would show as ###.
         least = max(map(len, title.split()), default=0)
-        width = min(max(least, len(title) / 2, *map(len, texts)) + 2, WIDEST)
+        width = min(max(least, len(title) / 2, *map(len, texts)) + 3, WIDEST)
         sheet.set_column(col, col, width + 1)
         sheet.write_string(0, col, title, bold[bool(right) and right[col]])
         for row, text in enumerate((title, *texts)):

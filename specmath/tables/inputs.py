@@ -45,7 +45,7 @@ def given(s: Scenario, name: str) -> tuple[Basis, str]:
     """Where the value of a field is from."""
     value, default = getattr(s, name), type(s).model_fields[name].default
     if name in TIMED:
-        return "measured", f"{GIVEN}: your own measurement"
+        return "measured", f"{GIVEN}, which asks for what was measured"
     if name in s.costs.cited and value == s.costs.cited[name]:
         return "published", SPECS[name].help
     if value == default:

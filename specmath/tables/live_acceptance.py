@@ -33,6 +33,8 @@ Parts = tuple[list[Column], list[Input]]
 
 LONGEST_SUM = 200
 """Terms of τ that fit one cell, with room for long references."""
+LONGEST_FORMULA = 6000
+"""Characters; a cell holds 8,192, and names may be longer in it."""
 DEEPEST = 60
 """Brackets within brackets: a spreadsheet reads 64."""
 
@@ -314,6 +316,8 @@ class Tokens:
                 formula = "1"
             elif formula is not None and self.coverage is not None:
                 formula = f"{{coverage}}*({formula})+1-{{coverage}}"
+            if formula is not None and len(formula) > LONGEST_FORMULA:
+                formula = None
             end = {"": "", "_low": ", low", "_high": ", high"}[suffix]
             value = float(self._all(live).tokens_per_step(gamma))
             said = f"Emitted a step at γ={gamma}, bonus or correction token included"

@@ -26,6 +26,7 @@ from specmath.tables.table import Column, Input
 __all__ = ["Cost"]
 
 _ENDS = ("_low", "_high")
+_SAID = {"": "", "_low": ", low", "_high": ", high"}
 NOT_LIVE = "From the step-time model at the batch, context and GPU of the scenario; fixed in a file"
 
 
@@ -197,17 +198,17 @@ class Cost:
             text = text.replace("{gamma}", ran)
             value = self._at_run(end)
             said = "What the run's step was expected to cost"
-            found.append(derived(f"expected_at_run{end}", "Expected at the run", "plain steps",
-                                 said, value, text))  # fmt: skip
+            found.append(derived(f"expected_at_run{end}", f"Expected at the run{_SAID[end]}",
+                                 "plain steps", said, value, text))  # fmt: skip
         waits = "{plain_waiting}" if self.p.speculation.waiting else "0"
         factor = f"((1+{waits})*{{run_ms}}/{{plain_ms}}-{waits})"
         ours = self.p.speculation
         for end, name in tokens.items():
             emitted = next(float(i.value or 0) for i in found if i.name == name)
             value = float(ours.implied_cost(cost.ran, self._run_speedup, emitted))
-            found.append(derived(f"seen{end}", "Seen in the run", "plain steps", "What its step "
-                                 "cost: its time per token × its tokens per step", value,
-                                 f"{{{name}}}*{factor}"))  # fmt: skip
+            said = "What its step cost: its time per token × its tokens per step"
+            label, text = f"Seen in the run{_SAID[end]}", f"{{{name}}}*{factor}"
+            found.append(derived(f"seen{end}", label, "plain steps", said, value, text))
         return found
 
     @property
@@ -235,6 +236,8 @@ class Cost:
 
     def _seen(self, end_cost: str, end_tokens: str, at_gamma: str, *, corner: bool = True) -> str:
         """s, moved as the run's step is (`specmath.stepcost.moved`)."""
+        if at_gamma and not self.p.gamma:
+            return "1"
         own = f"{{expected_cost{at_gamma}{end_cost}}}"
         at, seen = f"{{expected_at_run{end_cost}}}", f"{{seen{end_tokens}}}"
         if corner:
@@ -343,7 +346,7 @@ class Cost:
 
     def regimes(self) -> tuple[str | None, str, str | None]:
         """s memory-bound, as the scenario has it, and compute-bound."""
-        if not self.follows:
+        if not self.follows or not self.p.gamma:
             return None, "{step_cost_at_gamma}", None
         memory, compute = "1+{gamma}*{c}", "1+{gamma}+{gamma}*{c_hat}"
         both = (_covered(text, self.covered) for text in (memory, compute))
@@ -362,11 +365,13 @@ class Cost:
                                  "tokens", float(self._whole.verify(gamma)), text))  # fmt: skip
             for end in self.ends:
                 text = self._end_of(gamma, end) if end else self._middle(gamma)
+                text = text if gamma else "1"
                 value = float(self._given_values(gamma, end))
-                named = label + {"": "", "_low": ", low", "_high": ", high"}[end]
+                named = label + _SAID[end]
                 found.append(derived(f"{total}{end}", named, unit, said, value, text))
             if self.observed:
-                text = self._seen("", "", "_at_gamma", corner=False)
+                here = gamma == self.p.scenario.run_gamma  # nothing is expected of what was seen
+                text = "{seen}" if here else self._seen("", "", "_at_gamma", corner=False)
                 found.append(derived("step_cost_at_gamma", "Step cost", unit, said,
                                      float(cost.total(gamma)), text))  # fmt: skip
             return found

@@ -235,7 +235,7 @@ def regime_table(prediction: Prediction) -> Table:
 def _gpu_ratio(p: Prediction) -> list[Input]:
     gpus = p.gpu_ratio if p.gamma else 1.0
     said = "Extra GPUs for the draft"
-    text = "({tensor_parallel}+{draft_gpus}*({gamma}>0))/{tensor_parallel}"
+    text = "({tensor_parallel}+{draft_gpus})/{tensor_parallel}" if p.gamma else "1"
     ratio = derived("gpu_ratio", "GPUs with / without", "", said, gpus, text, "0.00")
     return [*money_cells(p, ["tensor_parallel", "draft_gpus"]), ratio]
 
