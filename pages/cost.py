@@ -11,7 +11,7 @@ from pages.ui.bill import show_bill, show_cost_over_load, show_millisecond  # no
 from pages.ui.state import prediction  # noqa: E402
 from specmath.bill import bill  # noqa: E402
 from specmath.charts.calculator import cost_over_gamma  # noqa: E402
-from specmath.tables import regime_costs, regime_table  # noqa: E402
+from specmath.tables import beside, regime_costs, regime_table  # noqa: E402
 from specmath.words.answers import cost_sentence  # noqa: E402
 from specmath.words.bill import bill_sentence  # noqa: E402
 
@@ -28,7 +28,7 @@ st.markdown(furniture.verbatim(cost_sentence(found)))
 regimes = regime_table(found)
 with st.container(key="narrow_regimes"):
     furniture.plain_table(regimes)
-furniture.downloads(regimes)
+furniture.downloads(regimes, beside("regimes", found))
 furniture.chart(
     cost_over_gamma(regime_costs(found), found.gamma),
     "Cost per token against plain decoding, by γ",

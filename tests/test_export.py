@@ -13,6 +13,7 @@ from helpers.sheets import (
     FORMULAS,
     HOSTILE,
     MAX_GAMMA,
+    Sheet,
     assert_same,
     brute_force,
     cells_of,
@@ -28,75 +29,6 @@ from specmath.tables.files import defined_names, to_csv, to_xlsx
 from specmath.tables.table import Cell, Chart, Column, Input, Table
 
 DAY = datetime.date(2026, 3, 9)
-
-
-class Sheet:
-    """A spreadsheet of operators and A1 references, written for these tests alone.
-
-    It knows nothing of templates. Excel's rules: ^ before * and /, before + and -, before
-    comparisons; each from the left; an empty cell counts as 0.
-    """
-
-    LEVELS = (("=", "<>", "<", ">", "<=", ">="), ("+", "-"), ("*", "/"), ("^",))
-
-    def __init__(self, cells: list[list[str]], decimal: str = "."):
-        self.cells, self.decimal = cells, decimal
-        self.known: dict[tuple[int, int], Cell] = {}
-
-    def column(self, name: str) -> list[Cell]:
-        col = self.cells[0].index(name)
-        return [self.at(row, col) for row in range(1, len(self.cells))]
-
-    def at(self, row: int, col: int) -> Cell:
-        if (row, col) not in self.known:
-            self.known[row, col] = self._value(self.cells[row][col])
-        return self.known[row, col]
-
-    def _value(self, text: str) -> Cell:
-        if text.startswith("="):
-            pattern = rf"[A-Z]+\d+|\d+(?:\{self.decimal}\d+)?(?:e[+-]?\d+)?|>=|<=|<>|[-+*/^<>=()]"
-            tokens = re.findall(pattern, text[1:])
-            assert "".join(tokens) == text[1:], text
-            value = self._level(tokens, 0)
-            assert not tokens, text
-            return value
-        try:
-            return float(text.replace(self.decimal, "."))
-        except ValueError:
-            return text or None
-
-    def _level(self, tokens: list[str], level: int) -> float:
-        if level == len(self.LEVELS):
-            token = tokens.pop(0)
-            if token == "(":
-                inside = self._level(tokens, 0)
-                assert tokens.pop(0) == ")"
-                return inside
-            if reference := re.fullmatch(r"([A-Z]+)(\d+)", token):
-                col = 0
-                for letter in reference[1]:
-                    col = 26 * col + "ABCDEFGHIJKLMNOPQRSTUVWXYZ".index(letter) + 1
-                found = self.at(int(reference[2]) - 1, col - 1)
-                assert not isinstance(found, str), f"{token} is text"
-                return float(found or 0)
-            return float(token.replace(self.decimal, "."))
-        left = self._level(tokens, level + 1)
-        while tokens and tokens[0] in self.LEVELS[level]:
-            operator, right = tokens.pop(0), self._level(tokens, level + 1)
-            left = {
-                "=": lambda a, b: float(a == b),
-                "<>": lambda a, b: float(a != b),
-                "<": lambda a, b: float(a < b),
-                ">": lambda a, b: float(a > b),
-                "<=": lambda a, b: float(a <= b),
-                ">=": lambda a, b: float(a >= b),
-                "+": lambda a, b: a + b,
-                "-": lambda a, b: a - b,
-                "*": lambda a, b: a * b,
-                "/": lambda a, b: a / b,
-                "^": lambda a, b: a**b,
-            }[operator](left, right)
-        return left
 
 
 def test_csv_values_layout():
@@ -245,7 +177,7 @@ def test_workbook_carries_live_formulas_and_their_values():
     live, cached = workbook(gamma_table()), workbook(gamma_table(), values=True)
     assert live.sheetnames == ["Results", "Inputs", "Definitions", "About"]
     results = live["Results"]
-    assert results.freeze_panes == "A2"
+    assert results.freeze_panes == "B2"
     assert [cell.value for cell in results[1]][:3] == [
         "Gamma (tokens)",
         "assumed",
@@ -275,12 +207,12 @@ def test_names_that_excel_reads_as_references_are_changed():
     names = ["alpha", "c", "r", "R1C1", "tp8", "b1", "c_hat", "h100", "c_draft", "gamma", "true"]
     inputs = tuple(Input(name, "", "", "", 1) for name in names)
     table = Table("t", "t", (Column("x", "", "", "", (1,)),), inputs)
-    assert list(defined_names(table).values()) == [
+    assert list(defined_names(table.inputs).values()) == [
         *("alpha", "c_draft_", "r_", "R1C1_", "tp8_", "b1_", "c_hat", "h100_", "c_draft"),
         *("gamma", "true_"),
     ]
     # XlsxWriter itself warns of names that Excel refuses, and leaves them out.
-    assert set(workbook(table).defined_names) == set(defined_names(table).values())
+    assert set(workbook(table).defined_names) == set(defined_names(table.inputs).values())
 
 
 def test_workbook_definitions_and_about():

@@ -419,7 +419,8 @@ def test_medusa_ends_at_its_heads() -> None:
 @pytest.mark.parametrize(("gamma", "max_gamma"), [(0, 1), (1, 1), (4, 16), (5, 2)])
 def test_every_table_of_every_drafter(draft: str, gamma: int, max_gamma: int) -> None:
     """The tables agree with the prediction, whatever drafts."""
-    p = predict(scenario(draft=draft, gamma=gamma, max_gamma=max_gamma, alpha=0.6))
+    said = {"gamma": gamma, "max_gamma": max_gamma, "demand_tokens_per_second": 1000}
+    p = predict(scenario(draft=draft, alpha=0.6, **said))
     assert len(verdict(p).sentence()) > 20
     for name, table in TABLES.items():
         assert len(table(p)) > 0, name

@@ -247,3 +247,19 @@ def test_a_run_of_one_request_counts_where_others_prompts_are_open() -> None:
 def test_no_hardware_no_study() -> None:
     with pytest.raises(InputError, match="need gpu, model and draft"):
         study_of(EXAMPLE)
+
+
+def test_a_run_of_one_request_moves_every_batch() -> None:
+    """Alone it waits for no prompts; at other batches their length is open."""
+    said = {
+        "alpha": 0.78,
+        "gamma": 3,
+        **EXAMPLE_PAIR,
+        "target_ms": 9,
+        "run_gamma": 3,
+        "run_ms": 6.5,
+    }
+    s = Scenario(**said)
+    study, p = study_of(s), predict(s)
+    assert study.at_gamma[0, study.own] == pytest.approx(p.speedup.value)
+    assert np.all(study.at_gamma[1:, study.own] < p.speedup.value * 1.05)

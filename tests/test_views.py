@@ -91,10 +91,19 @@ def test_other_times_batch_and_price_typed_into_the_file() -> None:
     assert found["usd_per_million_tokens"][0] == pytest.approx(4 / 3600 * 20e3 / 8)
 
 
+def test_another_survival_typed_into_the_file() -> None:
+    """0.8, 0.4 → 0.8, 0.6: the last conditional rate, 0.75, is carried on."""
+    found = recalculate(gamma_table(of(rates=(0.8, 0.4), c=0.1, gamma=2)), {"survival_2": 0.6})
+    expected = 1.8
+    for g in GAMMAS[2:]:
+        expected += 0.6 * 0.75 ** (g - 2)
+        assert found["tokens_per_step"][g] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0, 0.3])
 def test_another_conditional_rate_typed_into_the_file(rate: float) -> None:
-    table = gamma_table(of(rates=(0.8, 0.4), c=0.1, gamma=2))
-    found = recalculate(table, cells={("conditional", 2): rate})
+    said = {"rates": (0.8, 0.5), "acceptance_form": "conditional"}
+    found = recalculate(gamma_table(of(c=0.1, gamma=2, **said)), {"conditional_2": rate})
     expected, survival = 1.8, 0.8
     for g in GAMMAS[2:]:  # the last measured rate is carried on
         survival *= rate

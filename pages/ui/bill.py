@@ -10,7 +10,7 @@ from specmath.charts.load import cost_over_load
 from specmath.frontier import frontier
 from specmath.numbers import usd
 from specmath.predict import Prediction
-from specmath.tables import bill_table, load_table
+from specmath.tables import beside, bill_sheet, bill_table, load_table
 from specmath.words.bill import AT_A_RATE, ONLY_WHOLE, busy_words, energy_words, served_words
 from specmath.words.load import cheapest_sentence
 
@@ -41,7 +41,7 @@ def show_bill(prediction: Prediction, found: Bill | None) -> None:
     shown = bill_table(found)
     with st.container(key="wide_bill"):
         plain_table(shown)
-    downloads(shown)
+    downloads(bill_sheet(prediction), beside("bill", prediction))
     remarks((ONLY_WHOLE, busy_words(prediction), energy_words(prediction)))
     if prediction.plain_error:
         st.caption(

@@ -237,8 +237,9 @@ def _unbroken(value: Cell, column: Column, unit: str) -> str:
     return verbatim(text).replace(" ", NBSP)
 
 
-def downloads(shown: Table) -> None:
-    """The table on screen as CSV with values, CSV with live formulas, and a workbook."""
+def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
+    """The table on screen as CSV with values, CSV with live formulas, and a workbook, in which the
+    tables `beside` it have their sheets too."""
     columns = st.columns([2, 2, 2, 3], vertical_alignment="bottom")
     with columns[3]:
         comma = st.toggle(
@@ -252,7 +253,7 @@ def downloads(shown: Table) -> None:
         ending, mime = MIMES[kind]
         column.download_button(
             label,
-            data=lambda kind=kind: file_bytes(shown, current, kind, *separators),
+            data=lambda kind=kind: file_bytes(shown, current, kind, *separators, beside=beside),
             file_name=f"specmath-{shown.name}.{ending}",
             mime=mime,
             key=f"download_{shown.name}_{kind}",

@@ -21,7 +21,7 @@ from specmath.scenario import SPECS
 from specmath.scenario.faults import unknown_name
 from specmath.scenario.files import build
 from specmath.scenario.forms import ACCEPTANCE
-from specmath.tables import TABLES, bill_table
+from specmath.tables import TABLES, beside, bill_table
 from specmath.tables.files import KINDS, file_bytes
 from specmath.words.bill import (
     ONLY_WHOLE,
@@ -221,6 +221,8 @@ def export_command(
 ) -> None:  # fmt: skip
     """Write a table to a file that a spreadsheet opens."""
     scenario = read_scenario(scenario_file, options)
-    data = file_bytes(TABLES[name](predict(scenario)), scenario, kind, delimiter, decimal)
+    prediction = predict(scenario)
+    table, more = TABLES[name](prediction), beside(name, prediction)
+    data = file_bytes(table, scenario, kind, delimiter, decimal, beside=more)
     put(out, data)
     say(f"wrote {out} ({len(data):,} bytes)")

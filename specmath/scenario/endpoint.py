@@ -188,6 +188,12 @@ class Endpoint:
         """The γ in use: the one given, else the one recommended."""
         return self.decision.gamma if self.scenario.gamma is None else self.scenario.gamma
 
+    @property
+    def batch_held(self) -> bool:
+        """Whether the batch is given: else throughput does not follow from the time per token
+        alone, because the load decides how many decode together."""
+        return self.load is None or self.load.requests.batch is not None
+
     def throughput(self, tpot: ArrayLike, gamma: int) -> FloatArray:
         """Output tokens a second of one replica at a TPOT, seconds, and a γ."""
         if self.load is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from specmath.bill import bill
 from specmath.predict import Prediction
+from specmath.tables.beside import bill_sheet, bill_table, card_table, numbers_table
 from specmath.tables.compared import compared_table
 from specmath.tables.hardware import (
     batch_table,
@@ -18,12 +20,9 @@ from specmath.tables.hardware import (
 )
 from specmath.tables.prediction import (
     alpha_gamma_table,
-    bill_table,
-    card_table,
     crossover_table,
     draft_cost_table,
     gamma_table,
-    numbers_table,
     regime_costs,
     regime_table,
 )
@@ -33,6 +32,8 @@ __all__ = [
     "TABLES",
     "alpha_gamma_table",
     "batch_table",
+    "beside",
+    "bill_sheet",
     "bill_table",
     "card_table",
     "compared_table",
@@ -60,5 +61,14 @@ TABLES: dict[str, Callable[[Prediction], Table]] = {
     "alpha_gamma": alpha_gamma_table,
     "crossover": crossover_table,
     "draft_cost": draft_cost_table,
+    "bill": bill_sheet,
 }
 """Tables made from one prediction, by name."""
+
+
+def beside(name: str, prediction: Prediction) -> tuple[Table, ...]:
+    """The tables that share a workbook with the one of that name: the regimes and the bill are the
+    cost workbook, where the bill is known."""
+    if name == "bill":
+        return (regime_table(prediction),)
+    return (bill_sheet(prediction),) if name == "regimes" and bill(prediction) else ()

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specmath.scenario import SPECS
-from specmath.tables.table import Basis, Column, Input
+from specmath.tables.table import Basis, Column
 
 __all__ = [
-    "COLUMNS", "DILUTED", "SPEEDUP", "Meaning", "column", "columns_of", "field_input",
-    "mixed_draft", "of_rows",
+    "COLUMNS", "DILUTED", "SPEEDUP", "Meaning", "column", "columns_of", "mixed_draft",
+    "of_rows",
 ]  # fmt: skip
 
 
@@ -63,20 +63,26 @@ _OTHERS = {
     "step_cost": ("Step cost", "plain steps",
         "Verification, drafting and overhead of one speculative step", "0.000"),
     "plain_waiting": ("Prompts, plain", "plain steps",
-        "What other requests' prompts take of each token without speculation; not live", "0.000"),
+        "What other requests' prompts take of each token without speculation", "0.000"),
     "waiting": ("Prompts", "plain steps",
-        "What other requests' prompts take of each token with speculation; not live", "0.000"),
+        "What other requests' prompts take of each token with speculation", "0.000"),
     "walltime_improvement": ("Speedup", "×",
         "tokens_per_step / step_cost; below 1 is slower than plain decoding", "0.000"),
     "walltime_improvement_low": ("Speedup, low", "×",
-        "At the worst end of what is unknown; not live", "0.000"),
+        "At the worst end of what is unknown", "0.000"),
     "walltime_improvement_high": ("Speedup, high", "×",
-        "At the best end of what is unknown; not live", "0.000"),
+        "At the best end of what is unknown", "0.000"),
+    "corner": ("Speedup, corner", "×",
+        "At one combination of the ends of what is unknown", "0.000"),
     "operations_increase": ("Arithmetic per token", "×",
         "Arithmetic operations per output token against plain decoding (Theorem 3.11)", "0.000"),
+    "expected_cost": ("Step cost, expected", "plain steps",
+        "Before the measured run says what a step takes", "0.000"),
     "tpot_ms": ("Time per token", "ms", "Mean time per output token: target / speedup", "0.00"),
     "usd_per_million_tokens": ("Cost per million tokens", "USD",
-        "GPUs × price of an hour / 3600 s × time per token / batch × a million", "0.000"),
+        "GPUs × price of an hour / 3600 s / output tokens a second of a replica × a million",
+        "0.000"),
+    "slope": ("σ", "", "(v − 1) / γ of that regime: 0 memory-bound, 1 compute-bound", "0.00"),
     "regime": ("Regime", "", "How verification is billed", ""),
     "cost_change_percent": ("Change of cost", "%",
         "100 × (GPUs with speculation / GPUs without / speedup − 1)", "0"),
@@ -130,7 +136,7 @@ _OTHERS = {
 """Label, unit, definition and number format of the columns that are no fields."""
 
 _FOUND: dict[str, Basis] = {
-    "conditional": "measured", "batch": "assumed", "draft": "assumed",
+    "batch": "assumed", "draft": "assumed",
     "measured_speedup": "published",
 }  # fmt: skip
 """Which of those are not computed."""
@@ -154,7 +160,12 @@ def column(
     rows = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
     each = (formulas,) * len(rows) if isinstance(formulas, str) else tuple(formulas)
     said = definition or meant
-    return Column(name + suffix, label, unit, said, rows, each, format, basis)
+    return Column(name + suffix, label + _end_of(suffix), unit, said, rows, each, format, basis)
+
+
+def _end_of(suffix: str) -> str:
+    """What tells it apart on screen."""
+    return {"": "", "_low": ", low", "_high": ", high"}.get(suffix, suffix.replace("_", " "))
 
 
 def columns_of(
@@ -181,13 +192,7 @@ def of_rows(
     return tuple(found)
 
 
-def mixed_draft(c: str) -> str:
+def mixed_draft(c: str, c_hat: str = "{c_hat}") -> str:
     """Cost of one drafted token, live: from c to ĉ along σ, at the nearer end outside [0, 1]."""
     share = "({sigma}*({sigma}>0)*({sigma}<1)+({sigma}>=1))"
-    return f"((1-{share})*{c}+{share}*{{c_hat}})"
-
-
-def field_input(name: str, value: Any, basis: Basis, format: str = "") -> Input:
-    """An input cell, named and explained by its field."""
-    spec = SPECS[name]
-    return Input(name, spec.label, spec.unit, spec.help, value, format, basis)
+    return f"((1-{share})*{c}+{share}*{c_hat})"

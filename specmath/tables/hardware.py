@@ -17,7 +17,8 @@ from specmath.load import load_study
 from specmath.options import Options, options
 from specmath.predict import Prediction
 from specmath.serving.memory import GIB
-from specmath.tables.columns import COLUMNS, DILUTED, column, columns_of, field_input
+from specmath.tables.columns import COLUMNS, DILUTED, column, columns_of
+from specmath.tables.inputs import fixed, money_cells, reachable
 from specmath.tables.table import Chart, Column, Table, shown
 from specmath.words.load import LOADS
 from specmath.words.options import evidence_words, named_words, target_words
@@ -47,7 +48,8 @@ _LIVE_BATCH = {
 
 
 def batch_table(prediction: Prediction) -> Table:
-    """One row a batch at the scenario's context and γ; step times are constants, the rest live."""
+    """One row a batch at the scenario's context and γ; step times and what follows from them are
+    fixed in the file, the price is live."""
     study, s = load_study(prediction.endpoint), prediction.scenario
     plain, cost = study.plain_seconds, study.cost_at_gamma
     tokens = float(prediction.speculation.acceptance.tokens_per_step(study.gamma))
@@ -68,7 +70,7 @@ def batch_table(prediction: Prediction) -> Table:
         "recommended_speedup": study.speedup[np.arange(len(best)), study.own, best],
         "tokens_per_second": study.batches * speedup / tpot_plain,
     }
-    inputs = [field_input("tokens_per_step", tokens, "computed")]
+    inputs = [fixed("tokens_per_step", tokens)]
     if s.usd_per_hour is not None:
         each_hour = s.usd_per_hour / 3600 * 1e6
         gpus = s.tensor_parallel + s.draft_gpus * (study.gamma > 0)
@@ -79,12 +81,12 @@ def batch_table(prediction: Prediction) -> Table:
             / study.batches,
             "usd_per_million_tokens": gpus * each_hour * tpot_plain / speedup / study.batches,
         }
-        names = ("tensor_parallel", "draft_gpus", "usd_per_hour")
-        inputs += [field_input(name, getattr(s, name), "assumed") for name in names]
+        inputs += money_cells(prediction, ("tensor_parallel", "draft_gpus", "usd_per_hour"))
     values["fits_memory"] = np.where(study.fits[:, study.own], "yes", "no")
     chart = Chart("batch", ("walltime_improvement",), "× plain decoding")
     columns = columns_of(values, _LIVE_BATCH)
-    return Table("Speculation over batch", "batch", columns, tuple(inputs), chart)
+    inputs_used = reachable(columns, inputs)
+    return Table("Speculation over batch", "batch", columns, inputs_used, chart)
 
 
 _LOAD_HELP = "Concurrency, batch or requests a second, as the scenario says its load"
@@ -299,11 +301,15 @@ def drafts_table(outcomes: Sequence[Outcome], cost_words: str = "") -> Table:
         "best_gamma": f"Fastest γ up to the largest considered. {where}; not live",
         "best_speedup": f"tokens_per_step / step_cost at the best γ. {where}; not live",
     }
-    columns = columns_of(values, live, definitions)
-    own = tuple(
-        replace(c, basis="measured") if c.name == "measured_speedup" else c for c in columns
+    columns = tuple(
+        replace(
+            c,
+            editable=c.name in ("alpha", "c", "gamma", "measured_speedup"),
+            basis="measured" if c.name == "measured_speedup" else c.basis,
+        )
+        for c in columns_of(values, live, definitions)
     )
-    return Table("Candidate drafts: predicted beside measured", "drafts", own)
+    return Table("Candidate drafts: predicted beside measured", "drafts", columns)
 
 
 def example_table() -> Table:

@@ -9,10 +9,14 @@ A template is written in operators, numbers and references only, because the nam
 functions are translated ("SUM" is "SUMME" in German) and a CSV carries the formula as text:
 
     {name}     the cell of column `name` in the same row, or else the input `name`
-    {name^}    the cell of column `name` in the row above
+    {name^}    the cell of column `name` in the row above; {name^3}: three rows above
     + - * / ^ ( ) >= <= <> < > =    and plain numbers, with a point
+    ⌈ … ⌉      around the whole of a template: the next whole number, at least 1
 
 A minus always stands between two operands (write 0-x): Excel reads -2^2 as 4, most else as -4.
+
+Which cells are for typing is said by `editable`; those that a formula also follows from look like
+inputs in a workbook (`Table.typed`), and no other cell does.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -39,6 +43,7 @@ __all__ = [
     "Token",
     "parse",
     "render",
+    "rounds_up",
     "shown",
 ]
 
@@ -67,7 +72,8 @@ class Column:
 
     `values` are numbers, text or None; nan becomes None, which means unknown and gives an empty
     cell. `formulas` is empty or has one template (or None: a constant) a row. `format` is a number
-    format: 0, 0.00, #,##0, 0.0% and the like, with a quoted ending if wanted (0.00"×").
+    format: 0, 0.00, #,##0, 0.0% and the like, with a quoted ending if wanted (0.00"×"); `formats`
+    has one a row, for a workbook, where the rows differ. `editable`: its constants are for typing.
     """
 
     name: str
@@ -79,9 +85,12 @@ class Column:
     format: str = ""
     basis: Basis = "computed"
     source: str = ""
+    formats: tuple[str, ...] = ()
+    editable: bool = False
 
     def __post_init__(self) -> None:
-        _check_head("column", self.name, self.format)
+        for each in (self.format, *self.formats):
+            _check_head("column", self.name, each)
         where = f"column {self.name}"
         object.__setattr__(self, "values", tuple(_cell(where, v) for v in self.values))
         object.__setattr__(self, "formulas", tuple(self.formulas))
@@ -101,7 +110,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Input:
-    """A scenario constant that formulas refer to: one named cell of the workbook."""
+    """A scenario constant that formulas refer to: one named cell of the workbook.
+
+    `formula`: a template of other inputs from which it follows itself. `editable`: it is for
+    typing; not where the library would compute more anew than formulas can.
+    """
 
     name: str
     label: str
@@ -111,10 +124,13 @@ class Input:
     format: str = ""
     basis: Basis = "assumed"
     source: str = ""
+    formula: str | None = None
+    editable: bool = True
 
     def __post_init__(self) -> None:
         _check_head("input", self.name, self.format)
         object.__setattr__(self, "value", _cell(f"input {self.name}", self.value))
+        object.__setattr__(self, "editable", self.editable and self.formula is None)
 
 
 @dataclass(frozen=True)
@@ -171,6 +187,27 @@ class Table:
         if name not in columns:
             raise InputError(f"column must be one of {', '.join(columns)}, got {name!r}")
         return columns[name]
+
+    @cached_property
+    def followed(self) -> frozenset[tuple[str, int]]:
+        """The cells that some formula refers to: (column, row), and (input, 0)."""
+        found: set[tuple[str, int]] = set()
+        names = {column.name for column in self.columns}
+        for column in self.columns:
+            for row in range(len(self)):
+                for token in parse(column.formula(row) or "0"):
+                    if token.kind in REFERENCES:
+                        at = row - token.above if token.text in names else 0
+                        found.add((token.text, at))
+        for item in self.inputs:
+            followed = parse(item.formula or "0")
+            found |= {(token.text, 0) for token in followed if token.kind in REFERENCES}
+        return frozenset(found)
+
+    def typed(self, part: Column | Input, row: int = 0) -> bool:
+        """Whether the cell is for typing: a constant from which something follows."""
+        constant = isinstance(part, Input) or part.formula(row) is None
+        return part.editable and constant and (part.name, row) in self.followed
 
     def rows(self) -> list[dict[str, Cell]]:
         """One dict a row, column name to value; None where unknown."""
@@ -246,6 +283,7 @@ def _check_shape(table: Table) -> None:
 def _check_formulas(table: Table) -> None:
     columns = {column.name: column for column in table.columns}
     inputs = {item.name: item.value for item in table.inputs}
+    _check_inputs(table, inputs)
     for row in range(len(table)):
         graph: dict[str, list[str]] = {}
         for name, column in columns.items():
@@ -272,13 +310,31 @@ def _check_formulas(table: Table) -> None:
             ) from None
 
 
+def _check_inputs(table: Table, inputs: dict[str, Cell]) -> None:
+    """Inputs follow from inputs above them only, so that none goes round in a circle."""
+    known: dict[str, Cell] = {}
+    for item in table.inputs:
+        for token in parse(item.formula) if item.formula is not None else ():
+            if token.kind not in REFERENCES:
+                continue
+            where = f"input {item.name}: {item.formula!r}"
+            if token.text not in known or token.kind == "above":
+                raise InputError(f"{where} must refer to an input before it, got {token.text!r}")
+            if item.value is not None and not isinstance(known[token.text], int | float):
+                raise InputError(
+                    f"{where} must refer to numbers where its own value is known, "
+                    f"but {token.text} is {known[token.text]!r}"
+                )
+        known[item.name] = item.value
+
+
 def _find(
     where: str, token: Token, row: int, columns: dict[str, Column], inputs: dict[str, Cell]
 ) -> Cell:
     """The value that the reference stands for in that row."""
-    above = token.kind == "above"
+    above = token.above
     if token.text in columns:
-        if above and row == 0:
+        if above > row:
             raise InputError(f"{where} must not look above the first row")
         return columns[token.text].values[row - above]
     if token.text in inputs and not above:
@@ -291,7 +347,7 @@ def _find(
 
 
 _TOKEN = re.compile(
-    r"""\{(?P<above>[A-Za-z]\w*)\^\}
+    r"""\{(?P<above>[A-Za-z]\w*)\^(?P<rows>[1-9]\d{0,3})?\}
       | \{(?P<here>[A-Za-z]\w*)\}
       | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
       | (?P<operator>>=|<=|<>|[-+*/^<>=()])
@@ -304,15 +360,24 @@ REFERENCES = ("here", "above")
 
 
 class Token(NamedTuple):
-    """One piece of a template: a reference ("here", "above"), a "number" or an "operator"."""
+    """One piece of a template: a reference ("here", "above"), a "number" or an "operator";
+    `above`: how many rows up a reference looks."""
 
     kind: str
     text: str
+    above: int = 0
+
+
+def rounds_up(template: str) -> bool:
+    """Whether the value is the next whole number, at least 1, of what the formula gives."""
+    return template.startswith("⌈") and template.endswith("⌉")
 
 
 @lru_cache(maxsize=4096)
 def parse(template: str) -> tuple[Token, ...]:
     """The template's tokens, in order; InputError where it is not a formula as described above."""
+    if rounds_up(template):
+        return parse(template[1:-1])
     tokens: list[Token] = []
     depth, position, operand_next = 0, 0, True
     while position < len(template):
@@ -323,9 +388,10 @@ def parse(template: str) -> tuple[Token, ...]:
                 f"(at {template[position : position + 12]!r})"
             )
         position = match.end()
-        if match.lastgroup is None:
+        kind = "above" if match["above"] else match.lastgroup
+        if kind is None:
             continue
-        token = Token(match.lastgroup, match[match.lastgroup])
+        token = Token(kind, match[kind], int(match["rows"] or 1) if kind == "above" else 0)
         tokens.append(token)
         opens = token.kind != "operator" or token.text == "("
         depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -340,9 +406,10 @@ def parse(template: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def render(template: str, refer: Callable[[str, bool], str], decimal: str = ".") -> str:
-    """The template with each reference replaced by `refer(name, is_above)`; no leading "="."""
+def render(template: str, refer: Callable[[str, int], str], decimal: str = ".") -> str:
+    """The template with each reference replaced by `refer(name, rows above)`; no leading "=", and
+    without the brackets that round up."""
     return "".join(
-        refer(text, kind == "above") if kind in REFERENCES else text.replace(".", decimal)
-        for kind, text in parse(template)
+        refer(text, above) if kind in REFERENCES else text.replace(".", decimal)
+        for kind, text, above in parse(template)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,27 +19,35 @@ def recalculate(
     """Every column after `inputs` (by name) and constant `cells` (column, row) were typed over."""
     typed, over = dict(inputs or {}), dict(cells or {})
     columns = {column.name: column for column in table.columns}
-    constants = {i.name: i.value for i in table.inputs}
-    unknown = typed.keys() - constants.keys()
+    constants = {i.name: i for i in table.inputs}
+    unknown = {name for name in typed if name not in constants or constants[name].formula}
     assert not unknown, f"the table has no inputs {unknown}"
 
     @functools.cache
     def at(name: str, row: int) -> Cell:
         if name not in columns:
-            return typed.get(name, constants[name])
+            item = constants[name]
+            if item.formula is None or item.value is None:
+                return typed.get(name, item.value)
+            return of(item.formula, row)
         template = columns[name].formula(row)
         if template is None:
             return over.get((name, row), columns[name].values[row])
         assert (name, row) not in over, f"{name} is a formula in row {row}"
+        return of(template, row)
 
+    def of(template: str, row: int) -> Any:
         def refer(match: re.Match[str]) -> str:
-            value = at(match["name"], row - 1 if match["above"] else row)
-            return f"({float(value)!r})"  # a truth value counts as 1 or 0
+            up = int(match["rows"] or 1) if match["above"] else 0
+            # A truth value counts as 1 or 0.
+            return f"({float(at(match['name'], row - up))!r})"
 
-        plain = re.sub(r"\{(?P<name>\w+)(?P<above>\^?)\}", refer, template)
+        up, inner = template.startswith("⌈"), template.strip("⌈⌉")
+        plain = re.sub(r"\{(?P<name>\w+)(?P<above>\^(?P<rows>\d*))?\}", refer, inner)
         plain = plain.replace("^", "**").replace("<>", "!=")
         plain = re.sub(r"(?<![<>!=])=(?!=)", "==", plain)
-        return eval(plain, {"__builtins__": {}})
+        found = eval(plain, {"__builtins__": {}})
+        return max(1, math.ceil(found - 1e-9)) if up else found
 
     rows = range(len(table))
     # Row by row, so that a long chain of references above stays shallow.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 
 import pytest
 
@@ -90,3 +91,72 @@ HOSTILE = [
     *("x;=1+1", "x,=1+1", "x, =1+1", 'x;"=1+1', "\ufeff=1+1", "=cmd|' /C calc'!A0"),
     '=HYPERLINK("http://example.com","x")',
 ]
+
+
+class Sheet:
+    """A spreadsheet of operators and A1 references, written for these tests alone.
+
+    It knows nothing of templates. Excel's rules: ^ before * and /, before + and -, before
+    comparisons; each from the left; an empty cell counts as 0.
+    """
+
+    LEVELS = (("=", "<>", "<", ">", "<=", ">="), ("+", "-"), ("*", "/"), ("^",))
+
+    def __init__(self, cells: list[list[str]], decimal: str = "."):
+        self.cells, self.decimal = cells, decimal
+        self.known: dict[tuple[int, int], Cell] = {}
+
+    def column(self, name: str) -> list[Cell]:
+        col = self.cells[0].index(name)
+        return [self.at(row, col) for row in range(1, len(self.cells))]
+
+    def at(self, row: int, col: int) -> Cell:
+        if (row, col) not in self.known:
+            self.known[row, col] = self._value(self.cells[row][col])
+        return self.known[row, col]
+
+    def _value(self, text: str) -> Cell:
+        if text.startswith("="):
+            pattern = rf"[A-Z]+\d+|\d+(?:\{self.decimal}\d+)?(?:e[+-]?\d+)?|>=|<=|<>|[-+*/^<>=()]"
+            tokens = re.findall(pattern, text[1:])
+            assert "".join(tokens) == text[1:], text
+            value = self._level(tokens, 0)
+            assert not tokens, text
+            return value
+        try:
+            return float(text.replace(self.decimal, "."))
+        except ValueError:
+            return text or None
+
+    def _level(self, tokens: list[str], level: int) -> float:
+        if level == len(self.LEVELS):
+            token = tokens.pop(0)
+            if token == "(":
+                inside = self._level(tokens, 0)
+                assert tokens.pop(0) == ")"
+                return inside
+            if reference := re.fullmatch(r"([A-Z]+)(\d+)", token):
+                col = 0
+                for letter in reference[1]:
+                    col = 26 * col + "ABCDEFGHIJKLMNOPQRSTUVWXYZ".index(letter) + 1
+                found = self.at(int(reference[2]) - 1, col - 1)
+                assert not isinstance(found, str), f"{token} is text"
+                return float(found or 0)
+            return float(token.replace(self.decimal, "."))
+        left = self._level(tokens, level + 1)
+        while tokens and tokens[0] in self.LEVELS[level]:
+            operator, right = tokens.pop(0), self._level(tokens, level + 1)
+            left = {
+                "=": lambda a, b: float(a == b),
+                "<>": lambda a, b: float(a != b),
+                "<": lambda a, b: float(a < b),
+                ">": lambda a, b: float(a > b),
+                "<=": lambda a, b: float(a <= b),
+                ">=": lambda a, b: float(a >= b),
+                "+": lambda a, b: a + b,
+                "-": lambda a, b: a - b,
+                "*": lambda a, b: a * b,
+                "/": lambda a, b: a / b,
+                "^": lambda a, b: a**b,
+            }[operator](left, right)
+        return left
