@@ -71,7 +71,9 @@ def reading_table(reading: Reading) -> Table | None:
         for what, of in _READ.items()
         if (value := derived[of] if of in derived else getattr(reading, of)) is not None
     }
-    return _named("What was read", "log_read", "As read or counted", told) if told else None
+    from_counts = "α, its ends and shares: computed from the counts"
+    says = "As read or counted"
+    return _named("What was read", "log_read", says, told, from_counts) if told else None
 
 
 def facts_table(reading: Reading) -> Table | None:
@@ -80,9 +82,12 @@ def facts_table(reading: Reading) -> Table | None:
     return _named("What else is printed", "log_facts", "As printed", facts) if facts else None
 
 
-def _named(title: str, name: str, says: str, values: Mapping[str, float | str]) -> Table:
+def _named(
+    title: str, name: str, says: str, values: Mapping[str, float | str], source: str = ""
+) -> Table:
     what = Column("what", title, "", "Name of the number", tuple(values))
-    number = Column("value", "Value", "", says, tuple(values.values()), basis="measured")
+    each = tuple(values.values())
+    number = Column("value", "Value", "", says, each, basis="measured", source=source)
     return Table(title, name, (what, number))
 
 
@@ -97,7 +102,8 @@ def survival_table(reading: Reading) -> Table | None:
         _measured("survival", "Survival", "P(at least this many drafted tokens accepted)",
                   reading.survival),
         *_ends("survival", *survival_ends(reading), len(positions)),
-        _measured("conditional", "Conditional rate", "P(accepted | all before it were)", rates),
+        Column("conditional", "Conditional rate", "", "P(accepted | all before it were)", rates,
+               format="0.000", source="From the survival"),
     )  # fmt: skip
     return Table("Survival by position", "log_survival", columns)
 

@@ -46,6 +46,8 @@ _RUN = {
     "overhead": ("h", "plain steps", "What draws and look-ups of a step add besides", "0.00"),
     "speedup": ("Measured", "", "Tokens a second against plain decoding", TIMES),
 }
+_EXPECTED = ("replay_tokens_per_step", "iid_tokens_per_step")
+"""Of these, what a model of the acceptance expects."""
 _Z = {"z": ("z", "", "Steps of the run against replay of its own texts, in deviations", "0.0")}
 _ACCEPTANCE = {
     "segment": ("Text", "", "Segment label", ""),
@@ -77,8 +79,7 @@ def _errors(rows: Sequence[Comparison], name: str, label: str, live: str = "") -
     """The error of a prediction, against the column `speedup` where it is live."""
     errors = tuple(100 * row.error(name) for row in rows)
     return Column(f"{name}_error_percent", label, "", "100 × (predicted / measured − 1)", errors,
-                  (live,) * len(rows) if live else (), '0"%"',
-                  "computed" if live else "measured")  # fmt: skip
+                  (live,) * len(rows) if live else (), '0"%"', "computed")  # fmt: skip
 
 
 def _speedups(report: Report, rows: Sequence[Comparison]) -> list[Interval | None]:
@@ -89,16 +90,19 @@ def _speedups(report: Report, rows: Sequence[Comparison]) -> list[Interval | Non
 def comparison_table(report: Report, part: ReportPart) -> Table:
     """Predicted beside measured with tokens per step, costs and z; at a part that was run."""
     rows = report.comparison_of(part)
-    columns = [*of_rows(rows, _GAMMA | _RUN, "measured")]
+    columns = [
+        replace(column, basis="computed" if column.name in _EXPECTED else "measured")
+        for column in of_rows(rows, _GAMMA | _RUN)
+    ]
     columns += _ends("speedup", _speedups(report, rows), TIMES)
     for name, what in PREDICTIONS.items():
         said = {f"{name}_speedup": (SHORT[name], "", f"Predicted: {what}", TIMES)}
         live = f"100*({{{name}_speedup}}/{{speedup}}-1)"
-        columns += [*of_rows(rows, said, "measured")]
+        columns += [*of_rows(rows, said, "computed")]
         if name == "replay_v":
             columns += _predicted_ends(rows)
         columns += [_errors(rows, name, "Error", live)]
-    columns += of_rows(rows, _Z, "measured")
+    columns += of_rows(rows, _Z, "computed")
     title = "Predicted beside measured, with tokens per step and costs"
     return Table(title, "measured", tuple(columns))
 
@@ -107,7 +111,7 @@ def _predicted_ends(rows: Sequence[Comparison]) -> list[Column]:
     """The two ends of the prediction's 95%; None where it is not known."""
     return [
         Column(f"replay_v_{end}", label, "", f"{label} end of the prediction, 95%",
-               tuple(getattr(row, f"replay_v_{end}") for row in rows), (), TIMES, "measured")
+               tuple(getattr(row, f"replay_v_{end}") for row in rows), (), TIMES, "computed")
         for end, label in (("low", "Low"), ("high", "High"))
     ]  # fmt: skip
 
@@ -123,7 +127,7 @@ def errors_table(report: Report, part: ReportPart) -> Table:
         Column("between", "95%", "", "95% of the speedup", empty, (), TIMES, "measured"),
         *_ends("between", _speedups(report, rows), TIMES),
         *of_rows(
-            rows, {"replay_v_speedup": ("Predicted", "", "By replay, v and d", TIMES)}, "measured"
+            rows, {"replay_v_speedup": ("Predicted", "", "By replay, v and d", TIMES)}, "computed"
         ),
         Column(
             "predicted_between",
@@ -133,7 +137,7 @@ def errors_table(report: Report, part: ReportPart) -> Table:
             empty,
             (),
             TIMES,
-            "measured",
+            "computed",
         ),
         *(
             replace(column, name=column.name.replace("replay_v", "predicted_between"))
