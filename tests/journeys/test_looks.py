@@ -36,7 +36,9 @@ def test_page_in_every_look(
 ) -> None:
     """The pictures lie in pytest's temporary folder, for eyes to judge the rest."""
     page = visitor.page
+    page.emulate_media(color_scheme=looks[0][1])
     visitor.open(stem)
+    until(lambda: _is_legible(visitor))  # charts keep the colours in which they were drawn
     for size, scheme in looks:
         viewport = {"wide": WIDE, "phone": PHONE}[size]
         page.set_viewport_size(viewport)
@@ -58,6 +60,14 @@ def _answer_fits(visitor: Visitor, viewport: dict[str, int]) -> None:
     assert box["x"] + box["width"] <= viewport["width"]
     assert box["y"] + box["height"] <= viewport["height"], "on the first screen"
     assert len(answer.inner_text()) > 40
+
+
+FAINT = (Path(__file__).parent / "contrast.js").read_text("utf-8")
+
+
+def _is_legible(visitor: Visitor) -> None:
+    """Texts at 4.5:1 or more."""
+    assert visitor.page.evaluate(FAINT) == []
 
 
 HANGS_OVER = """
