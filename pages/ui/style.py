@@ -5,14 +5,14 @@ import streamlit as st
 # On a phone the answer comes before the inputs, which would fill its first screen; boxes that
 # belong together stay side by side; a table in a container "narrow_…" leaves out its inputs, which
 # stand above it anyway: its second, third and fourth column. What is still too wide scrolls within
-# its own box, not with the page. Small text has 4.5:1, more than Streamlit's own on white: captions,
+# its own box, not with the page. Small text has 4.5:1, more than Streamlit gives on white: captions,
 # the text of charts (its grey, and that of plain decoding), the chosen door and tab.
 STYLE = """
 [data-testid=stCaptionContainer][data-testid=stCaptionContainer] { opacity: .9; }
 .js-plotly-plot text:is([style*="rgb(128, 132, 149)"], [style*="rgb(138, 145, 158)"]) {
   fill: currentcolor !important; fill-opacity: .8 !important;
 }
-:is([data-variant=segmented_control][aria-checked=true], [data-testid=stTab][aria-selected=true]) p {
+:is([data-variant=segmented_control][aria-checked=true], [role=tab][aria-selected=true]) p {
   color: color-mix(in srgb, currentcolor 50%, CanvasText);
 }
 [data-testid=stMainBlockContainer] { padding: 2.5rem 2rem 4rem; }
