@@ -5,7 +5,7 @@ import streamlit as st
 # On a phone the answer comes before the inputs, which would fill its first screen; boxes that
 # belong together stay side by side; a table in a container "narrow_…" leaves out its inputs, which
 # stand above it anyway: its second, third and fourth column. What is still too wide scrolls within
-# its own box, not with the page. Small text has 4.5:1, more than Streamlit gives on white: captions,
+# its own box, not with the page. Small text has 4.5:1, Streamlit's own less on white: captions,
 # the text of charts (its grey, and that of plain decoding), the chosen door and tab.
 STYLE = """
 [data-testid=stCaptionContainer][data-testid=stCaptionContainer] { opacity: .9; }
