@@ -1,21 +1,16 @@
-"""How quick a page is: script time against an empty page's, and slider to chart in Chromium.
+"""How quick a page's script is, against an empty page's: `python benchmarks/page.py`.
 
-`python benchmarks/page.py`. The ratios are taken in one run: medians of many script runs in one
-process, in Streamlit's own test runner without a browser. The time from a key on the slider to
-the redrawn chart is measured in Chromium where it is installed; it depends on the machine, which
-is printed with it.
+The ratios are taken in one run: medians of many script runs in one process, in Streamlit's own test
+runner without a browser. `benchmarks/redraw.py` measures a move of the slider in Chromium.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,10 +20,8 @@ from streamlit.runtime.scriptrunner import script_runner
 from streamlit.testing.v1 import AppTest
 
 ROOT = Path(__file__).parents[1]
-CHROMIUM = Path("/usr/bin/chromium")
 RUNS = 30
 EMPTY = "import streamlit as st\nst.set_page_config(layout='wide')\nst.header('Empty')\n"
-SLIDER = "input[type=range][aria-label='Drafted γ']"
 
 
 def median_ms(run: Callable[[], object]) -> tuple[float, float]:
@@ -93,68 +86,9 @@ def script_times() -> None:
         )
 
 
-def slider_to_chart() -> None:
-    """Milliseconds from a key on the slider until the chart holds the new γ, in Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}"]
-    server = subprocess.Popen(
-        [*command, "--server.headless=true", "--server.fileWatcherType=none"],
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
-            )
-            page = browser.new_page(viewport={"width": 1280, "height": 800})
-            while not _answers(f"http://127.0.0.1:{port}/_stcore/health"):
-                time.sleep(0.1)
-            page.goto(f"http://127.0.0.1:{port}")
-            page.locator(".js-plotly-plot .main-svg").first.wait_for()
-            page.wait_for_timeout(2000)
-            times = []
-            for step in range(12):
-                gamma = 5 if step % 2 == 0 else 4
-                page.locator(SLIDER).focus()
-                start = time.perf_counter()
-                page.keyboard.press("ArrowRight" if gamma == 5 else "ArrowLeft")
-                page.wait_for_function(
-                    "name => document.querySelector('.js-plotly-plot')._fullData"
-                    ".some(trace => trace.name === name)",
-                    arg=f"yours γ={gamma}",
-                    polling=5,
-                )
-                times.append(1e3 * (time.perf_counter() - start))
-                page.wait_for_timeout(300)
-    finally:
-        server.terminate()
-        server.wait()
-    rest = sorted(times[1:])
-    print(
-        f"slider to chart: median {statistics.median(rest):.0f} ms, "
-        f"{rest[0]:.0f} to {rest[-1]:.0f} ms in {len(rest)} moves"
-    )
-
-
-def _answers(address: str) -> bool:
-    try:
-        urllib.request.urlopen(address, timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
 if __name__ == "__main__":
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
         f"Python {platform.python_version()}"
     )
     script_times()
-    if CHROMIUM.exists():
-        slider_to_chart()
-    else:
-        print(f"slider to chart: not measured, {CHROMIUM} is not installed")

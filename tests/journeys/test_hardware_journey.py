@@ -273,3 +273,32 @@ def test_a_link_with_wrong_hardware_says_so_and_keeps_the_rest(visitor: Visitor)
     visitor.press(begin, lambda: says_now(visitor, back))
     is_said(visitor, back)
     until(lambda: check_page(visitor, back))
+
+
+@pytest.mark.slow
+def test_what_is_pinned_stands_beside_what_is_now(visitor: Visitor) -> None:
+    few = revised(SERVED, {"batch": 1, "concurrency": 16, "prompt_tokens": 900})
+    many = revised(few, {"concurrency": 128})
+    visitor.open("what_if", **to_link(few))
+    pin = visitor.page.get_by_role("button", name="Pin this scenario to compare")
+    visitor.press(pin, lambda: visitor.table("Decision")["Pinned 1"])
+    visitor.type_number("Concurrency", "128")
+
+    def compared() -> None:
+        rows = visitor.table("Decision")
+        assert [rows[name][0] for name in ("Pinned 1", "Now")] == ["16", "128"]
+        for name, each in (("Pinned 1", few), ("Now", many)):
+            low = predict(each).speedup.low
+            assert any(cell.startswith(f"{low:.2f} to") for cell in rows[name]), (low, rows[name])
+
+    until(compared)
+    visitor.settle()
+    visitor.page.reload()
+    visitor.arrived("what_if")
+    until(compared)
+    back = visitor.page.get_by_role("button", name="Back to pinned 1")
+    visitor.press(back, lambda: says_scenario(visitor, few))
+
+
+def says_scenario(visitor: Visitor, scenario: Scenario) -> None:
+    assert visitor.scenario() == scenario

@@ -43,6 +43,9 @@ def test_first_visit_ever_by_a_link(stem: str, first_visitor: Visitor) -> None:
     visitor.type_number(GAMMA, "2")
     until(lambda: _gamma_is(visitor, 2))
     visitor.settle()
+    visitor.page.reload()  # F5
+    visitor.arrived(stem or "what_if")
+    assert visitor.scenario() == revised(SHARED, {"gamma": 2})
 
 
 def _gamma_is(visitor: Visitor, gamma: int) -> None:
