@@ -6,7 +6,7 @@ import pytest
 from driver import ANSWER, EVIDENCE, GAMMA, QUESTIONS, Visitor, is_said, until
 from playwright.sync_api import expect
 
-from specmath.scenario.files import build, to_link
+from specmath.scenario.files import build, revised, to_link
 
 pytestmark = pytest.mark.browser
 
