@@ -71,8 +71,10 @@ SERVED: dict[str, dict[str, Any]] = {
 
 def every_form() -> Iterator[tuple[str, Scenario]]:
     """Each form of each half with some of the other."""
-    pairs = [(a, c) for a in ACCEPTANCE for c in ("two times", "run of its acceptance")]
-    pairs += [(a, c) for c in COST for a in ("typed range", "survival")]
+    pairs = [(a, "run of its acceptance") for a in ACCEPTANCE]
+    pairs += [("typed range", c) for c in COST]
+    pairs += [(a, "two times") for a in ("conditional", "mixture", "one end typed")]
+    pairs += [("survival", c) for c in ("coverage, open", "curve", "run, coverage", "replicas")]
     pairs += [(a, "one request") for a in ACCEPTANCE]
     pairs += [(a, c) for c in SERVED for a in ("alpha", "recorded range")]
     for a, c in dict.fromkeys(pairs):
