@@ -63,7 +63,7 @@ def test_false_alarms_are_half_the_stated_rate_to_all_of_it(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", STEADY.values(), ids=STEADY)
 def test_false_alarms_at_length(pair: tuple[dict, dict]) -> None:
-    keeps_the_rate(pair, 1000, least=True)
+    keeps_the_rate(pair, 700, least=True)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_false_alarms_at_length(pair: tuple[dict, dict]) -> None:
 @pytest.mark.parametrize("rho", [None, 0.01])
 @pytest.mark.parametrize("load", [None, 1.0])
 def test_false_alarms_everywhere(windows: int, rho: float | None, load: float | None) -> None:
-    keeps_the_rate(both(windows, rho=rho, load=load), 500, least=True)
+    keeps_the_rate(both(windows, rho=rho, load=load), 300, least=True)
 
 
 ALIKE = {
@@ -100,13 +100,13 @@ def test_no_more_than_stated_where_windows_are_alike_or_loads_differ(name: str) 
 @pytest.mark.parametrize("phi", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("windows", [60, 360])
 def test_serial_correlation_raises_no_alarms(windows: int, phi: float) -> None:
-    keeps_the_rate(both(windows, phi, steps=None), 500, least=False)
+    keeps_the_rate(both(windows, phi, steps=None), 300, least=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", ALIKE.values(), ids=ALIKE)
 def test_no_more_than_stated_at_length(pair: tuple[dict, dict]) -> None:
-    keeps_the_rate(pair, 500, least=False)
+    keeps_the_rate(pair, 300, least=False)
 
 
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────
