@@ -8,6 +8,7 @@ page is Streamlit's slider and the figures of that page as they were, read from 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import socket
@@ -113,6 +114,7 @@ def redraw_ms(page: Page, address: str) -> float:
 
 
 def main() -> None:
+    logging.disable(logging.WARNING)  # Streamlit's own about scripts outside a server
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
         f"Python {platform.python_version()}"
@@ -126,6 +128,9 @@ def main() -> None:
         with served(ROOT / "app.py", ROOT) as app:
             for stem in (one.stem for one in PAGES if not one.evidence):
                 figures = {gamma: figures_of(stem, gamma) for gamma in GAMMAS}
+                if not figures[GAMMAS[0]]:
+                    print(f"{stem:8} no chart")
+                    continue
                 path, script = Path(made) / f"{stem}.json", Path(made) / f"{stem}.py"
                 path.write_text(json.dumps(figures), "utf-8")
                 script.write_text(PLAIN.format(first=GAMMAS[0], path=str(path)), "utf-8")
