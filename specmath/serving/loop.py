@@ -123,6 +123,11 @@ class Requests:
         """N − 1: output tokens that come from decode steps, all but the first."""
         return max(1, self.output_tokens - 1)
 
+    def fresh_tokens(self, *, speculative: bool) -> float:
+        """Tokens of a prompt that this server reads: those that the cache does not hold."""
+        hit = self.prefix_hit_speculative if speculative else self.prefix_hit
+        return 0.0 if self.decode_only else self.prompt_tokens * (1.0 - hit)
+
 
 @dataclass(frozen=True, eq=False)
 class Steady:
@@ -148,6 +153,15 @@ class Steady:
     def carries(self, gamma: int) -> bool:
         """Whether γ keeps up with an open loop; the other loops wait for it."""
         return (self.requests.request_rate or 0.0) < float(self.most_requests[gamma])
+
+    def prompts_met(self, gamma: int) -> float:
+        """A: prompts of other requests that are read while a request decodes, in the mean."""
+        r, others = self.requests, float(self.batch[gamma]) - 1.0
+        if not self.waiting[gamma]:
+            return 0.0
+        if r.request_rate is not None:
+            return r.request_rate * r.decoded_tokens * float(self.tpot[gamma])
+        return others / 2.0 if r.one_wave and r.concurrency is not None else others
 
     @property
     def step(self) -> FloatArray:
@@ -311,8 +325,8 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
 
 def _fresh(r: Requests, tokens: FloatArray) -> FloatArray:
     """Tokens of a prompt that a server reads, over γ; none where others read them."""
-    hits = np.where(np.arange(len(tokens)) == 0, r.prefix_hit, r.prefix_hit_speculative)
-    return 0.0 * hits if r.decode_only else r.prompt_tokens * (1.0 - hits)
+    plain, ours = (r.fresh_tokens(speculative=arm) for arm in (False, True))
+    return np.where(np.arange(len(tokens)) == 0, plain, ours)
 
 
 State = tuple[FloatArray, FloatArray, FloatArray]
