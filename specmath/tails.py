@@ -53,6 +53,9 @@ each step has its share."""
 NODES = 9
 """Ratios of a prompt to a step at which a quantile is computed; it is nearly a line between."""
 
+MOST_AGAIN = 0.95
+"""Prompts that come while one is read, at most; as `serving.loop` has it."""
+
 UNSEEN = 1e-11
 """Chance below which a pair of steps and prompts is left out."""
 
@@ -91,10 +94,18 @@ class Taken:
         return np.asarray(values[order][np.minimum(at, len(order) - 1)])
 
 
-def _poisson(mean: FloatArray, counts: FloatArray) -> FloatArray:
-    """P(n = counts) around each mean > 0: shape (means, counts)."""
-    m = mean[:, None]
-    return np.asarray(np.exp(counts * np.log(m) - m - gammaln(counts + 1.0)))
+def _counts(mean: FloatArray, counts: FloatArray, again: float = 0.0) -> FloatArray:
+    """P(n = counts) of prompts around each mean > 0, each of which lets `again` more come while it
+    is read, in [0, 1): shape (means, counts). Poisson's law at 0, else that of a delay cycle:
+
+        θ (θ + nη)^{n−1} e^{−θ−nη} / n!        η = again, θ = mean (1 − η)
+
+    (Borel and Tanner; Consul and Jain 1973).
+    """
+    first = mean[:, None] * (1.0 - again)
+    rest = first + counts * again
+    logs = np.log(first) + (counts - 1.0) * np.log(rest) - rest - gammaln(counts + 1.0)
+    return np.asarray(np.exp(logs))
 
 
 def _decoding(half: _Half) -> Taken:
@@ -107,9 +118,9 @@ def _decoding(half: _Half) -> Taken:
         met = np.linspace(0.0, 2.0 * mean[1], round(2.0 * mean[1]) + 1)
         return _pairs(steps, met, np.outer(chances, np.full(len(met), 1.0 / len(met))), mean)
     means = half.rate * steps
-    reach = 7.0 * math.sqrt(means[-1]) + 12.0
+    reach = (7.0 * math.sqrt(means[-1]) + 12.0) / (1.0 - half.again) ** 1.5
     met = np.arange(max(0, int(means[0] - reach)), int(means[-1] + reach) + 1.0)
-    return _pairs(steps, met, chances[:, None] * _poisson(means, met), mean)
+    return _pairs(steps, met, chances[:, None] * _counts(means, met, half.again), mean)
 
 
 def _all_of_a_wave(half: _Half) -> Taken:
@@ -155,7 +166,7 @@ class _Read:
             busy = min(1.0, rate * self.pieces)
             return np.array([0.0, 1.0 / self.pieces]), np.array([1.0 - busy, busy])
         read = np.arange(min(self.most, int(rate + 8.0 * math.sqrt(rate) + 8.0)) + 1.0)
-        chances = _poisson(np.array([rate]), read)[0]
+        chances = _counts(np.array([rate]), read)[0]
         chances[-1] += 1.0 - chances.sum()  # what is more waits for a later step
         return read, chances
 
@@ -258,6 +269,9 @@ class Tails:
         Inter-token latency by each definition (`GAPS`).
     steps
         Steps of a request in either arm.
+    step, prompt
+        What a step takes, and what a prompt of another request adds to those that it shares, in
+        either arm.
     prompts, met
         How other requests' prompts fall; how many a request meets in the mean, in either arm.
     fullest
@@ -274,6 +288,8 @@ class Tails:
     request: Arms | None
     gaps: Mapping[Gap, Arms]
     steps: tuple[StepCount, StepCount]
+    step: tuple[Estimate, Estimate]
+    prompt: tuple[Estimate, Estimate]
     prompts: Prompts
     met: tuple[float, float]
     fullest: tuple[Estimate, Estimate] | None
@@ -288,7 +304,8 @@ class Tails:
 @dataclass(frozen=True, eq=False)
 class _Half:
     """One arm at one corner, or in the middle: seconds of a step and of a prompt [draws], how
-    prompts fall, how many a step meets, and how it reads them."""
+    prompts fall, how many a step meets, how many come while one is read, and how a step reads
+    them."""
 
     kinds: tuple[Kind, ...]
     count: StepCount
@@ -296,6 +313,7 @@ class _Half:
     prompt: FloatArray
     prompts: Prompts
     rate: float
+    again: float
     read: _Read
 
 
@@ -374,6 +392,8 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
         request=_request(prediction, arms, decode),
         gaps={**gaps, "tpot": decode.map(lambda seconds: seconds / (tokens - 1))},
         steps=(before.count, after.count),
+        step=(arms[0].estimate(_step), arms[1].estimate(_step)),
+        prompt=(arms[0].estimate(_prompt), arms[1].estimate(_prompt)),
         prompts=after.prompts,
         met=(before.rate * before.count.mean, after.rate * after.count.mean),
         fullest=_fullest(arms),
@@ -411,6 +431,14 @@ def _request(prediction: Prediction, arms: tuple[_Arm, _Arm], decode: Arms) -> A
     )
 
 
+def _step(half: _Half) -> FloatArray:
+    return half.step
+
+
+def _prompt(half: _Half) -> FloatArray:
+    return half.prompt
+
+
 def _fullest(arms: tuple[_Arm, _Arm]) -> tuple[Estimate, Estimate] | None:
     """A step that reads as many tokens of prompts as it may, where it is known how many it may."""
 
@@ -424,12 +452,13 @@ def _fullest(arms: tuple[_Arm, _Arm]) -> tuple[Estimate, Estimate] | None:
 
 def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
     """One arm of an endpoint: what its steps and prompts take at every joint point."""
-    plain, load = endpoint.tpot_plain, endpoint.load
+    plain = endpoint.tpot_plain
     halves, reads = (endpoint.speculation, *endpoint.corners), _reads(endpoint, gamma)
     how, met = _prompts(endpoint, gamma)
     opened = endpoint.open or (plain is not None and plain.points is not None)
     one, tokens = np.ones(1), endpoint.scenario.output_tokens - 1
-    every = []
+    arrivals = endpoint.scenario.request_rate or 0.0
+    every: list[_Half] = []
     for i, (of, tpot, read) in enumerate(zip(halves, _plain_times(endpoint), reads, strict=True)):
         excess, factor = (endpoint.excess, endpoint.prompts) if i else (one, one)
         # Those of the middle are the centre's own, not the middle of what is drawn.
@@ -440,8 +469,10 @@ def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
         prompt = waiting * tokens / met if met else 0.0 * waiting
         (count,) = steps_to_emit(of.acceptance, tokens, gamma)
         step, prompt = np.broadcast_arrays(step, prompt)
-        rate = met * emitted / tokens
-        every.append(_Half(kinds_of(of.acceptance, gamma), count, step, prompt, how, rate, read))
+        # In an open loop more prompts come while one is read; elsewhere others end no sooner.
+        again = min(arrivals * (float(prompt[0]) if i == 0 else every[0].prompt[0]), MOST_AGAIN)
+        every.append(_Half(kinds_of(of.acceptance, gamma), count, step, prompt, how,
+                           met * emitted / tokens, again, read))  # fmt: skip
     over = () if plain is None else plain.basis.over
     kind = (endpoint if plain is None else plain).basis.kind
     basis = Basis(kind, over=tuple(dict.fromkeys((*over, *endpoint.basis.over))))

@@ -124,10 +124,11 @@ def choices_of_gamma(prediction: Prediction) -> None:
             column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
 
 
-def assumptions(prediction: Prediction) -> None:
-    """One folded list: what the range is over, what nobody gave, how far to trust the rest."""
+def assumptions(prediction: Prediction, more: Sequence[str] = ()) -> None:
+    """One folded list: what the range is over, what nobody gave, how far to trust the rest; `more`:
+    what a page knows besides, first."""
     ground, named = ground_words(prediction), words.assumed(prediction)
-    told = words.notes(prediction)
+    told = (*more, *words.notes(prediction))
     unknown = len(prediction.speedup.basis.over) if ground else 0
     parts = [f"{n} {what}" for n, what in ((unknown, "not known"), (len(named), "assumed")) if n]
     listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""
