@@ -32,8 +32,13 @@ class _Row(NamedTuple):
 
     @property
     def speedup(self) -> Estimate | None:
-        """Plain over speculative; none where speculation takes no time at all."""
-        if not self.speculative.value:
+        """Plain over speculative; none where speculation may take no time at all."""
+        ours = self.speculative
+        if (
+            ours.value == 0.0
+            or ours.low == 0.0
+            or (ours.points is not None and not ours.points.all())
+        ):
             return None
         return self.plain.with_(self.speculative, lambda before, after: before / after)
 

@@ -22,7 +22,7 @@ speculation, in the median of the rows of SemiAnalysis InferenceX (docs/tails.md
 ALIKE = 0.01
 """Speedups nearer than this are said to be the same."""
 
-LEAST = "These times are the least: every request is taken to accept alike."
+LEAST = "Every request is taken to accept alike; where they differ, the slowest take longer."
 
 GAP_LABELS: dict[Gap, str] = {
     "itl_token": "Gap before a token",
@@ -59,10 +59,10 @@ def tail_sentence(found: Tails) -> str:
         return (
             f"Without speculation, at p99 {what} {plain}. Choose a γ to see what it does to that."
         )
-    gain = arms.gain(SLOWEST)
     return (
-        f"At p99 {what} {ours} with γ={found.gamma} instead of {plain}: {_gained(gain)}, against "
-        f"{ratio(arms.gain().value)} in the mean. {_why(found)}"
+        f"At p99 {what} {ours} with γ={found.gamma} instead of {plain}: "
+        f"{_gained(arms.gain(SLOWEST))}, against {ratio(arms.gain().value)} in the mean. "
+        f"{_why(found)}"
     )
 
 
@@ -72,7 +72,7 @@ def _gained(gain: Estimate) -> str:
     if gain.low is None or gain.high is None or " to " not in ends:
         return faster(gain.value)
     if gain.low <= 1.0 + ROUNDING < gain.high:
-        return f"{ends}, so that it is open whether the slowest gain"
+        return f"it is open whether the slowest gain ({ends})"
     return f"{faster(gain.value)} ({ends})"
 
 
@@ -159,7 +159,7 @@ def maths_lines(found: Tails) -> tuple[str, ...]:
 _FALL = {
     "none": "No other request's prompt is in the way.",
     "poisson": "Prompts of other requests are taken to come independently of each other (Poisson's "
-    "law around the mean that the server law gives), in both arms alike.",
+    "law around the mean of the server law; at a request rate more come while one is read).",
     "wave": "All requests are sent at once: whoever waits for many prompts before the first token "
     "waits for few after it.",
     "even": "Of other requests' prompts only their share of the time is known: each step has its "
@@ -173,7 +173,7 @@ def tail_notes(found: Tails) -> tuple[str, ...]:
     notes = [_FALL[found.prompts]]
     if found.alike and found.gamma:
         notes.append(
-            "Every request is taken to accept alike, so that the tail is the least that it can be. "
+            "Every request is taken to accept alike: where they differ, the tail is longer. "
             "A range of acceptance is one between sources and moves all requests together. How "
             "your requests differ, a log with a line a request tells: give it as a mixture of "
             f"request kinds. In {ABOVE_ROWS} public runs p99 of the time per token was "
