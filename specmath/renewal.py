@@ -49,6 +49,8 @@ steps."""
 UNSEEN = 1e-14
 """Chance below which no further step is counted."""
 
+NEVER = 1e-200
+"""Chance below which a step of so many tokens does not come: logarithms end there."""
 LOG_UNSEEN = math.log(UNSEEN)
 TILTS = np.geomspace(1e-3, 30.0, 60)
 """θ at which a sum of steps is bounded."""
@@ -202,7 +204,8 @@ def boundary_steps(law: Sequence[float]) -> float:
 
 @lru_cache(maxsize=512)
 def _count(law: tuple[float, ...], tokens: int) -> StepCount:
-    p = np.trim_zeros(np.asarray(law), "b")
+    p = np.asarray(law)
+    p = np.trim_zeros(np.where(p < NEVER, 0.0, p), "b")
     if tokens == 0 or p[-1] == p.sum():  # every step brings as many
         return StepCount(np.array([math.ceil(tokens / len(p))]), np.ones(1))
     return _exact(p, tokens) if tokens <= LARGEST_EXACT else _normal(p, tokens)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command_line import Capture, fault, run
+from helpers.random_scenarios import scenarios
 from helpers.server_simulation import Simulation
+from hypothesis import assume, given, settings
 
 from specmath.checks import FloatArray, InputError
 from specmath.predict import predict
@@ -153,6 +155,20 @@ def test_in_one_wave_whole_requests_wait_for_all_prompts() -> None:
     assert found.decode.plain.at(0.01).value == pytest.approx(255 * step)
     assert found.decode.plain.at(0.999).value == pytest.approx(255 * step + 31 * prompt)
     assert found.decode.plain.at(0.5).value == pytest.approx(255 * step + 15 * prompt, rel=0.02)
+
+
+@given(scenarios())
+@settings(max_examples=25, deadline=None)
+def test_quantiles_rise_within_their_ends(scenario: Scenario) -> None:
+    assume(scenario.output_tokens > 1)
+    found = tails(predict(scenario))
+    for arms in arms_of(found).values():
+        for spread in (arms.plain, arms.speculative):
+            low, high = spread.band
+            assert np.all(np.diff(spread.values) >= -1e-12)
+            assert np.all(low <= spread.values)
+            assert np.all(spread.values <= high)
+    tails_table(found), tail_sentence(found)
 
 
 # ── sampled ──────────────────────────────────────────────────────────────────────────────────
