@@ -134,9 +134,9 @@ class Steady:
     """What the law gives over γ = 0 … K; γ=0 is the plain arm. Arrays of one shape, seconds.
 
     batch: B₁, sequences in a step. plain: a step of as many without a draft. verify, draft, extra:
-    what that step takes. waiting: S, what other prompts take of each token. tpot, ttft: of a
-    request; `UNENDING` times as long at a γ that cannot carry an open loop. most_requests: λ_max,
-    requests a second.
+    what that step takes. prompt: P, with what the draft reads of it. waiting: S, what other prompts
+    take of each token. tpot, ttft: of a request; `UNENDING` times as long at a γ that cannot carry
+    an open loop. most_requests: λ_max, requests a second.
     """
 
     requests: Requests
@@ -145,6 +145,7 @@ class Steady:
     verify: FloatArray
     draft: FloatArray
     extra: FloatArray
+    prompt: FloatArray
     waiting: FloatArray
     tpot: FloatArray
     ttft: FloatArray
@@ -159,8 +160,8 @@ class Steady:
         r, others = self.requests, float(self.batch[gamma]) - 1.0
         if not self.waiting[gamma]:
             return 0.0
-        if r.request_rate is not None:
-            return r.request_rate * r.decoded_tokens * float(self.tpot[gamma])
+        if r.request_rate is not None:  # fewer than B₁ − 1 where bursts fill the batch
+            return float(self.waiting[gamma]) * r.decoded_tokens / float(self.prompt[gamma])
         return others / 2.0 if r.one_wave and r.concurrency is not None else others
 
     @property
@@ -319,8 +320,10 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
     parts = (grid.verify, grid.draft, grid.extra)
     verify, draft, extra = (grid.at(part, batch) for part in parts)
     plain = grid.at(np.broadcast_to(grid.steps[:, :1], grid.steps.shape), batch)
+    prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     tpot = (verify + draft + extra) / tokens + waiting
-    return Steady(requests, batch, plain, verify, draft, extra, waiting, tpot, ttft, most_requests)
+    return Steady(requests, batch, plain, verify, draft, extra, prompt, waiting, tpot, ttft,
+                  most_requests)  # fmt: skip
 
 
 def _fresh(r: Requests, tokens: FloatArray) -> FloatArray:
