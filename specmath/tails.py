@@ -4,14 +4,14 @@
 
 K steps bring the N − 1 tokens after the first (`specmath.renewal`), each takes t, and n prompts of
 other requests are read meanwhile, each of which adds P to the steps that it shares. The server law
-says how many they are in the mean, A; in a step as many as in any other, and by Poisson's law
-around that: exact where they arrive by themselves (an open loop), and nearly so where requests of
-mixed lengths follow each other in a closed one. In one wave those in front are followed by the
-rest: as likely any number of them, and all together for a whole request.
+says how many they are in the mean, A; a step meets as many as any other, and around the mean they
+fall by Poisson's law: nearly so where requests of mixed lengths follow each other in a closed loop.
+In an open one more come while one is read, which makes it that of a delay cycle. In one wave those
+in front are followed by the rest: as likely any number of them, and all for a whole request.
 
 Not in it: bursts of arrivals, the spread of output lengths, of prompts' lengths and of the first
-token's time, the network. Requests differ only where the acceptance is a mixture: without one the
-tail is the least that it can be.
+token's time, the network. Requests differ only where the acceptance is a mixture: elsewhere what is
+accepted spreads them least.
 """
 
 from __future__ import annotations

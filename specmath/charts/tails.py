@@ -8,11 +8,11 @@ import plotly.graph_objects as go
 from specmath.charts.pieces import Trace, axis, band_of, figure_of, line_of, mark_of
 from specmath.palette import PLAIN, SPECULATION
 from specmath.tails import Spread, Tails
+from specmath.words.tails import SLOWEST
 
 __all__ = ["request_times"]
 
 TICKS = (0.5, 0.9, 0.99, 0.999)
-SLOWEST = 0.99
 
 
 def request_times(found: Tails) -> go.Figure:
