@@ -61,6 +61,7 @@ def _is_mixed(visitor: Visitor) -> None:
     assert visitor.scenario().mixture
 
 
+@pytest.mark.slow
 def test_a_link_brings_the_tail_to_a_server_that_nobody_visited(first_visitor: Visitor) -> None:
     visitor = first_visitor
     visitor.open("tails", **to_link(SERVED))
