@@ -116,7 +116,7 @@ class Replica:
         requests
             Chunks, prefix hits, whether prompts are read elsewhere.
         acceptance
-            Of the steps with a draft.
+            Over all steps, as `pair.accepts` makes it.
         gamma
             ≥ 0, one or M+1 of them. In a schedule a step at γ = 0 costs what
             `evidence.switching` says more.
@@ -148,7 +148,7 @@ class Replica:
             forward, attention = 0.0 * forward, 0.0 * attention
         accepts = parts_of(acceptance)
         pmfs = {
-            int(g): tuple(pair.accepts(a).step_pmf(int(g)) for _, a in accepts)
+            int(g): tuple(a.step_pmf(int(g)) for _, a in accepts)
             for g in np.unique(drafted)
         }
         held = _held(pair, top) if kv_tokens is None else int(whole("kv_tokens", kv_tokens, 1))
