@@ -58,8 +58,9 @@ class Engine:
     eight_bit_cache
         The same of reading a cache in 8 bits, on GPUs that compute in 8 bits and not in 4.
     hides_host
-        Whether the host works on the next step while this one runs, so that the plain steps of a
-        dense model do not wait for it. What is fitted to mixtures was seen on servers that do.
+        Whether the host plans the next step while this one runs, so that the plain steps of a
+        dense model do not wait for it, and a request that comes waits for one step more. What is
+        fitted to mixtures was seen on servers that do.
     like
         The engine whose measurements stand for it; "" its own.
     rows

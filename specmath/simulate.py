@@ -174,14 +174,16 @@ class _Server:
         self.steps, self.reads = r.steps.tolist(), r.reads.tolist()
         self.forward, self.attention = r.forward.tolist(), r.attention.tolist()
         self.gammas: list[int] = r.gammas.tolist()
-        self.plain = not r.speculates
+        self.plain, self.ahead = not r.speculates, r.plans_ahead
         self._check_sizes()
         self.waiting: deque[int] = deque()
         self.reading: deque[int] = deque()
         self.running: dict[int, None] = {}
         self.decoding: dict[int, None] = {}
         self.ends: list[tuple[int, int]] = []
-        self.now, self.taken, self.context, self.done, self.next = 0.0, 0, 0, 0, 0
+        # `begun`: when the last step did; `known` requests have been seen, of `next` that came.
+        self.now = self.begun = 0.0
+        self.taken = self.context = self.done = self.known = self.next = 0
         self.decoded_time = self.busy = 0.0
         self.most_held = self.preemptions = self.count_steps = 0
         self._draw_parts()
@@ -214,19 +216,15 @@ class _Server:
 
     def run(self) -> Simulated:
         """Step until the last request has ended."""
-        if self.traffic.concurrency is not None:
-            self.next = min(self.traffic.concurrency, self.count)
-            self.waiting.extend(range(self.next))
-            self.arrival[: self.next] = [0.0] * self.next
+        self.next = min(self.traffic.concurrency or self.count, self.count)
         said = 0
         while self.done < self.count:
-            if not self.closed:
-                self._arrive()
+            self._arrive()
             chunks = self._schedule()
             if chunks:
                 self._mixed(chunks)
             elif not self.decoding:
-                self.now = max(self.now, self.arrival[self.next])
+                self.now = self.begun = max(self.now, self.arrival[self.known])
             elif self.plain:
                 self._jump()
             else:
@@ -238,11 +236,13 @@ class _Server:
         return self._result()
 
     def _arrive(self) -> None:
-        arrival, now, at = self.arrival, self.now, self.next
-        while at < self.count and arrival[at] <= now:
+        """See those that came before the next step was planned: where an engine plans one ahead,
+        before the last one began."""
+        arrival, at, until = self.arrival, self.known, self.begun if self.ahead else self.now
+        while at < self.next and arrival[at] <= until:
             self.waiting.append(at)
             at += 1
-        self.next = at
+        self.known = at
 
     def _schedule(self) -> list[tuple[int, int]]:
         """Prompts of the next step: (request, tokens), those begun first."""
@@ -353,9 +353,12 @@ class _Server:
             self._decode(self._seconds())
             return
         most = min(most, fits)
-        if not self.closed and self.next < self.count:
-            most = min(most, _steps_until(self.arrival[self.next] - self.now, step, grows, most))
+        if self.known < self.next:
+            wait = self.arrival[self.known] - self.now
+            ahead = self.ahead and wait > 0
+            most = min(most, _steps_until(wait, step, grows, most) + ahead)
         self._pass(most * step + grows * (most * (most - 1) / 2), batch)
+        self.begun = self.now - step - grows * (most - 1)
         self.count_steps += most
         self.taken += most
         self.context += batch * most
@@ -389,7 +392,6 @@ class _Server:
         self.done += 1
         if self.closed and self.next < self.count:
             self.arrival[self.next] = self.now
-            self.waiting.append(self.next)
             if self.next == self.skipped:
                 self.begins = self.now
             if self.next == self.count - 1:
@@ -413,6 +415,7 @@ class _Server:
         if end > start:
             self.decoded_time += (end - start) * batch
             self.busy += end - start
+        self.begun = self.now
         self.now += seconds
 
     def _blocks(self, tokens: int) -> int:

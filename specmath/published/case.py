@@ -376,8 +376,8 @@ def engine_of(text: str) -> str | None:
 
 
 def newer(engine: str, version: tuple[int, int]) -> str | None:
-    """The entry of data/engines.toml that an engine's plain steps of a dense model are like from a
-    version on; None where it is the engine's own."""
+    """The entry of data/engines.toml that plain decoding is like from a version on; None where it
+    is the engine's own."""
     for entry in _sources()["version"]:
         major, minor = map(int, entry["since"].split("."))
         if entry["engine"] == engine and version >= (major, minor):

@@ -194,11 +194,11 @@ def _drafter(case: Case) -> str:
 _VERSION = re.compile(r"\b(\d+)\.(\d+)")
 
 
-def _engine(case: Case, model: Model) -> str:
-    """The scenario's `engine`; of plain decoding of a dense model as its version runs it."""
+def _engine(case: Case) -> str:
+    """The scenario's `engine`; of plain decoding as its version runs it."""
     found = engine_of(case.engine) or UNNAMED
     version = _VERSION.search(case.engine)
-    if case.speculates or model.is_moe or version is None:
+    if case.speculates or version is None:
         return found
     later = newer(found, (int(version[1]), int(version[2])))
     return found if later is None else later
@@ -278,7 +278,7 @@ def from_served(case: Case, *, anchored: bool = False) -> dict[str, Any]:
     model, name = model_of(case.model, case.config)
     cache = said_of("cache", case) or ("fp8" if case.kv_dtype.startswith("fp8") else "bf16")
     return {
-        **fields, **load, "engine": _engine(case, model),
+        **fields, **load, "engine": _engine(case),
         "gpu": gpu, "model": name, "draft": draft,
         **_split(case, counted),
         "weight_dtype": _stored(model, case.precision, case.model), "kv_dtype": cache,

@@ -14,9 +14,10 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
                         λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
 
 The closed loop is counted in steps, which all requests share however long they are: one decodes
-for D = (N−1)/τ of them, and before that R go by: half a step that is under way, those that read its
-⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1, where prompts of k chunks fill a share
-u = A k / D < 1 of what steps can read. A decode-only worker has P = 0. B_max is what memory holds.
+for D = (N−1)/τ of them, and before that R go by: half a step that is under way, one more where an
+engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1,
+where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. With nobody else there
+is only the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
 Mean-field: no spread of lengths or arrivals, so that an open loop is low near saturation.
 """
 
@@ -177,7 +178,7 @@ class Grid:
 
     verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
     steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
-    step's tokens of its own.
+    step's tokens of its own. ahead: steps that are planned before the one under way ends.
     """
 
     batches: FloatArray
@@ -187,6 +188,7 @@ class Grid:
     prompts: FloatArray
     most: IntArray
     groups: int = 1
+    ahead: float = 0.0
 
     @classmethod
     def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
@@ -206,8 +208,8 @@ class Grid:
         length = requests.prompt_tokens
         plain, drafting = _prompts(pair, requests, length, others)
         prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
-        groups = pair.place.attention_dp
-        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups)
+        groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
+        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups, ahead)
 
     def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
@@ -230,6 +232,11 @@ class Grid:
     def step(self, batch: FloatArray) -> FloatArray:
         """Seconds of one step of each γ."""
         return self.at(self.steps, batch)
+
+    def shared(self, step: FloatArray, company: FloatArray) -> FloatArray:
+        """Seconds of a step that reads a prompt, less what the prompt adds: that of whoever
+        decodes beside it (a share `company` of the time), else a plain one, for nobody drafts."""
+        return np.asarray(company * step + (1.0 - company) * self.steps[0, 0])
 
 
 def _held_by_memory(pair: ServedPair, top: int) -> IntArray:
@@ -319,14 +326,17 @@ State = tuple[FloatArray, FloatArray, FloatArray]
 """B₁, S and TTFT over γ."""
 
 
-def _first_token(
-    r: Requests, step: FloatArray, batch: FloatArray, prompt: FloatArray
-) -> FloatArray:
-    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step that the
-    others share, and half of the step that is under way on arrival."""
-    chunks = np.ceil(np.maximum(_fresh(r, batch), 1.0) / r.chunk_tokens)
-    company = np.minimum(batch - 1.0, 1.0)
-    return np.asarray(prompt + (chunks + 0.5) * step * company)
+def _first_token(grid: Grid, r: Requests, batch: FloatArray, prompt: FloatArray) -> FloatArray:
+    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step; of
+    company half of the step that is under way on arrival, and what is planned."""
+    step, company = grid.step(batch), np.minimum(batch - 1.0, 1.0)
+    own = _chunks(r, batch) * grid.shared(step, company)
+    return np.asarray(prompt + own + (0.5 + grid.ahead) * company * step)
+
+
+def _chunks(r: Requests, tokens: FloatArray) -> FloatArray:
+    """Steps that read one prompt, over γ; none where others read it."""
+    return np.ceil(_fresh(r, tokens) / r.chunk_tokens)
 
 
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -334,14 +344,15 @@ def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     batch = np.full(tokens.shape, float(r.batch or 1))
     prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     waiting = (batch - 1.0) * prompt / r.decoded_tokens
-    return batch, waiting, _first_token(r, grid.step(batch), batch, prompt)
+    return batch, waiting, _first_token(grid, r, batch, prompt)
 
 
 def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """C in flight, each replaced when it ends; those that memory does not hold wait outside."""
     n, inside = r.decoded_tokens, np.minimum(float(r.concurrency or 1), grid.most.astype(float))
     decodes, fresh = n / tokens, _fresh(r, tokens)
-    reads = np.maximum(np.ceil(fresh / r.chunk_tokens), 1.0) + 0.5
+    chunks = _chunks(r, tokens)
+    reads = np.maximum(chunks, 1.0) + 0.5 + grid.ahead
     each = np.maximum(fresh, 1.0) / (r.chunk_tokens * grid.groups)
     low, high = np.zeros(tokens.shape), np.minimum(inside - 1.0, decodes / each)
     for _round in range(HALVINGS):
@@ -354,7 +365,8 @@ def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State
     step, prompt = grid.step(batch), grid.at(grid.prompts, np.maximum(others, 1.0))
     waiting = others * prompt / n
     company = np.minimum(inside - 1.0, 1.0)
-    ttft = prompt + company * before * (step + prompt * others / decodes)
+    ttft = prompt + chunks * grid.shared(step, company)
+    ttft = ttft + company * ((before - chunks) * step + before * prompt * others / decodes)
     # By Little's law a request takes C / (requests a second) in all.
     outside = (float(r.concurrency or 1) / inside - 1.0) * (ttft + n * (step / tokens + waiting))
     return batch, waiting, ttft + outside
@@ -384,7 +396,7 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
         prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
         busy = np.minimum(rate * prompt, MOST_BUSY)
         tpot = 0.5 * tpot + 0.5 * grid.step(batch) / tokens / (1.0 - busy)
-    ttft = _first_token(r, grid.step(batch), batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
+    ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
     longer = np.where(rate < most_requests, 1.0, UNENDING)
     return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
 

@@ -80,6 +80,8 @@ class Replica:
         Tokens of one step at most; decoding ones come first.
     prefix_hit
         Share of a prompt in the prefix cache.
+    plans_ahead
+        Whether the next step is planned before this one ends, so that a request waits one more.
     """
 
     gammas: IntArray
@@ -92,6 +94,7 @@ class Replica:
     kv_tokens: int
     chunk_tokens: int
     prefix_hit: float = 0.0
+    plans_ahead: bool = False
     block_tokens: int = 16
 
     @classmethod
@@ -158,6 +161,7 @@ class Replica:
         return cls(
             drafted, times * steps, times * reads, times * forward, times * attention, pmfs,
             np.array([share for share, _ in accepts]), held, budget, hit,
+            pair.engine.hides_host,
         )  # fmt: skip
 
     @property
@@ -272,6 +276,8 @@ def _decoding(
         base[i] = short - slope[i] * np.maximum(every, 1) * contexts[0]
     row = np.searchsorted(gammas, drafted)
     steps, reads = base[row, every], slope[row, every]
+    # Nobody drafts where nobody decodes.
+    steps[0] = float(pair.parts_grid([1], [1], [0])[0][0, 0, 0])
     if scheduled:
         steps = steps * np.where(drafted == 0, 1.0 + switching().share(np.maximum(every, 1)), 1.0)
     return steps, reads

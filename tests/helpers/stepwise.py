@@ -70,7 +70,8 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
     coming = list(requests)
     waiting: list[Request] = []
     running: list[Request] = []
-    now = 0.0
+    now = begun = 0.0
+    incoming: list[Request] = []
 
     def blocks(tokens: int) -> int:
         return (tokens + block - 1) // block * block
@@ -89,12 +90,15 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
 
     if closed is not None:
         for _ in range(min(closed, len(coming))):
-            waiting.append(coming.pop(0))
-    while coming or waiting or running:
-        while closed is None and coming and coming[0].arrival <= now:
-            waiting.append(coming.pop(0))
+            incoming.append(coming.pop(0))
+    else:
+        incoming, coming = coming, []
+    while incoming or waiting or running:
+        seen = begun if replica.plans_ahead else now
+        while incoming and incoming[0].arrival <= seen:
+            waiting.append(incoming.pop(0))
         if not waiting and not running:
-            now = coming[0].arrival
+            now = begun = max(now, incoming[0].arrival)
             continue
         while len(running) > 1 and used(1 + int(replica.gammas[len(decoding())])) > replica.kv_tokens:
             preempt()
@@ -141,6 +145,7 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
         found.seconds.append(seconds)
         found.batches.append(batch)
         found.read += read
+        begun = now
         now += seconds
         ended = []
         for r in those:
@@ -167,5 +172,5 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
             if closed is not None and coming:
                 following = coming.pop(0)
                 following.arrival = now
-                waiting.append(following)
+                incoming.append(following)
     return found
