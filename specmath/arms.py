@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from specmath.serving.replica import MOST_SEQUENCES, By, Limit, Replica
 from specmath.simulate import WARM_UP, Simulated, simulate
 from specmath.traffic import Traffic
 
-__all__ = ["Arm", "Server", "endpoint_for", "limits", "replica_of", "served"]
+__all__ = ["Arm", "Server", "endpoint_for", "replica_of", "served"]
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,41 @@ class Arm:
         return self.found.request_rate / self.limit.rate
 
 
-def endpoint_for(scenario: Scenario, traffic: Traffic) -> Endpoint:
+def endpoint_for(scenario: Scenario, traffic: Traffic, server: Server = Server()) -> Endpoint:
     """The endpoint under the mean of that traffic: its rate or concurrency, and its lengths.
 
-    Raises InputError where its costs were given: steps of a batch follow from hardware alone.
+    Raises InputError where its costs were given, since steps of a batch follow from hardware
+    alone; and for traffic beyond what an arm carries.
     """
     means = {
         "prompt_tokens": round(float(traffic.prompt_tokens.mean())),
         "output_tokens": max(1, round(float(traffic.output_tokens.mean()))),
     }
-    closed = traffic.concurrency
-    load = {"concurrency": closed} if closed else {"request_rate": min(traffic.rate, 1e6)}
-    nothing = {"concurrency": None, "request_rate": None, "batch": 1}
-    found = resolve(scenario.model_copy(update=nothing | load | means))
+    closed = traffic.concurrency or 1
+    alike = {"concurrency": closed, "request_rate": None, "batch": 1, "arrivals": "sustained"}
+    found = resolve(scenario.model_copy(update=alike | means))
     if found.pair is None:
         raise InputError(
             "a simulation needs gpu, model and draft (draft_form=hardware), "
             f"got draft_form={scenario.draft_form}"
         )
-    return found
+    if traffic.concurrency is not None or _is_burst(traffic):
+        return found
+    gammas = _gammas(found.gamma)
+    _refuse_overload(
+        traffic, gammas, [_limit(replica_of(found, g, traffic, server), traffic) for g in gammas]
+    )
+    load = {"concurrency": None, "request_rate": traffic.rate}
+    return resolve(found.scenario.model_copy(update=load))
+
+
+def _is_burst(traffic: Traffic) -> bool:
+    """Whether so few come at once that no rate says anything of them."""
+    return not np.isfinite(traffic.rate) or len(traffic) < FEW
+
+
+FEW = 16
+"""Requests below which an open loop has no rate to speak of."""
 
 
 def replica_of(
@@ -101,11 +117,6 @@ def _measured_over_computed(endpoint: Endpoint, gamma: int) -> float:
         return times
     cost = float(endpoint.speculation.cost.total(gamma))
     return times * cost / float(load.step[gamma] / load.step[0])
-
-
-def limits(endpoint: Endpoint, gamma: int, traffic: Traffic, server: Server) -> tuple[Limit, ...]:
-    """The largest rate of the plain arm and, where γ ≥ 1, of the one that speculates."""
-    return tuple(_limit(replica_of(endpoint, g, traffic, server), traffic) for g in _gammas(gamma))
 
 
 def _gammas(gamma: int) -> tuple[int, ...]:
@@ -152,7 +163,7 @@ def served(
     """
     arms = [(g, replica_of(endpoint, g, traffic, server)) for g in _gammas(endpoint.gamma)]
     most = [_limit(replica, traffic) for _, replica in arms]
-    if traffic.concurrency is None:
+    if traffic.concurrency is None and not _is_burst(traffic):
         _refuse_overload(traffic, [g for g, _ in arms], most)
     return tuple(
         Arm(gamma, limit, simulate(replica, traffic, seed=seed, warm_up=warm_up, told=told))
@@ -167,10 +178,9 @@ _ENDS: dict[By, str] = {
 }
 
 
-def _refuse_overload(traffic: Traffic, gammas: list[int], most: list[Limit]) -> None:
-    """InputError where requests come faster, for longer than a burst, than an arm carries."""
-    burst = len(traffic) < min(limit.batch for limit in most)
-    if burst or traffic.rate < min(limit.rate for limit in most):
+def _refuse_overload(traffic: Traffic, gammas: Sequence[int], most: Sequence[Limit]) -> None:
+    """InputError where requests come faster than an arm carries."""
+    if traffic.rate < min(limit.rate for limit in most):
         return
     each = "; ".join(
         f"{limit.rate:.3g} requests/s {f'with γ={g}' if g else 'with plain decoding'} "

@@ -21,7 +21,7 @@ from specmath.checks import FloatArray, InputError, IntArray, real, short, whole
 
 __all__ = [
     "MOST_REQUESTS", "TRACES", "Traffic", "closed", "first_requests", "poisson",
-    "read_trace", "shipped_trace",
+    "read_trace", "shipped_trace", "thinned",
 ]  # fmt: skip
 
 MOST_REQUESTS = 2_000_000
@@ -265,6 +265,12 @@ def shipped_trace(name: str) -> Traffic:
     return read_trace(gzip.decompress(place.read_bytes()).decode("utf-8"), name)
 
 
+def thinned(traffic: Traffic, every: int) -> Traffic:
+    """Every so-manieth request: what one of so many replicas gets."""
+    step = int(whole("thin", every, 1))
+    return _some(traffic, slice(None, None, step))
+
+
 def first_requests(traffic: Traffic, requests: int | None, seconds: float | None) -> Traffic:
     """The requests of a trace up to a number or a time, whichever is reached first."""
     count = len(traffic)
@@ -273,9 +279,13 @@ def first_requests(traffic: Traffic, requests: int | None, seconds: float | None
     if seconds is not None:
         until = float(real("seconds", seconds, 0, low_open=True))
         count = min(count, int(np.searchsorted(traffic.seconds, until, side="left")))
+    return _some(traffic, slice(None, count))
+
+
+def _some(traffic: Traffic, kept: slice) -> Traffic:
     own = traffic.prefix_tokens
     return replace(
-        traffic, seconds=traffic.seconds[:count], prompt_tokens=traffic.prompt_tokens[:count],
-        output_tokens=traffic.output_tokens[:count],
-        prefix_tokens=None if own is None else own[:count],
+        traffic, seconds=traffic.seconds[kept], prompt_tokens=traffic.prompt_tokens[kept],
+        output_tokens=traffic.output_tokens[kept],
+        prefix_tokens=None if own is None else own[kept],
     )  # fmt: skip

@@ -246,7 +246,7 @@ def _simulated(case: Case) -> Answers | Reason:
             seconds=cells.get("stage_seconds") or STAGE_SECONDS, seed=SEED,
         )  # fmt: skip
         server = Server(cells.get("max_num_seqs") or MOST_SEQUENCES, cells.get("kv_tokens"))
-        endpoint = endpoint_for(scenario, traffic)
+        endpoint = endpoint_for(scenario, traffic, server)
         found = simulate(replica_of(endpoint, fields["gamma"], traffic, server), traffic)
     except Unscorable as fault:
         return fault.reason
