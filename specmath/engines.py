@@ -135,7 +135,9 @@ def catalogue() -> Mapping[str, Engine]:
     """Every engine that is known, by name."""
     fits, rows = _read("engines_fitted.toml"), _read("engines.toml")
     return {
-        name: _engine(name, rows.get(row.get("like"), {}) | row, fits.get(row.get("like", name), {}))
+        name: _engine(
+            name, rows.get(row.get("like"), {}) | row, fits.get(row.get("like", name), {})
+        )
         for name, row in rows.items()
     }
 

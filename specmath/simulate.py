@@ -225,7 +225,7 @@ class _Server:
                 self._mixed(chunks)
             elif not self.decoding:
                 self.now = self.begun = max(self.now, self.arrival[self.known])
-            elif self.plain:
+            elif self.plain and not self.reading:  # else one waits for blocks
                 self._jump()
             else:
                 self._make_room()

@@ -216,6 +216,8 @@ def others(scored: Sequence[Scored]) -> tuple[Other, ...]:
                 key = column.removesuffix(ending), each.quantity, each.method
                 errors.setdefault(key, []).append(pair)
     means = [Other(*key, len(pairs), *np.mean(pairs, axis=0)) for key, pairs in errors.items()]
-    return tuple(sorted(
-        (o for o in means if o.n > 1), key=lambda o: (o.quantity, o.theirs, o.tool, o.method)
-    ))
+    return tuple(
+        sorted(
+            (o for o in means if o.n > 1), key=lambda o: (o.quantity, o.theirs, o.tool, o.method)
+        )
+    )

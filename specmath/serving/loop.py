@@ -9,8 +9,8 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
     closed loop of C    A (D + R) = (C−1) D         B₁ = 1 + A
                         TTFT = P + R (step(B₁) + A P / D)
     one wave of C       A = (C−1)/2      B₁ = C                TTFT = (C+1)/2 P
-    open loop at λ      A = B            B₁ = 1 + B            B = λ (N−1) TPOT, so that
-                        TPOT = step(B₁) s/τ / (1 − λ P), stable iff λ < λ_max
+    open loop at λ      B₁ = 1 + B + κ   B = λ (N−1) TPOT      κ = 1/(1 − λP)² − 1
+                        TPOT = step(B₁) s/τ / (1 − λP) + κ P / (2 (N−1)), stable iff λ < λ_max
                         λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
 
 The closed loop is counted in steps, which all requests share however long they are: one decodes
@@ -18,7 +18,12 @@ for D = (N−1)/τ of them, and before that R go by: half a step that is under w
 engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1,
 where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. With nobody else there
 is only the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
-Mean-field: no spread of lengths or arrivals, so that an open loop is low near saturation.
+
+While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
+open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
+others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
+of half of them come after its own. Beyond that a mean field: no spread of lengths, and prompts that
+share a step cost what they would apart. Against the simulation: docs/simulate.md.
 """
 
 from __future__ import annotations
@@ -395,10 +400,13 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
         batch = 1.0 + others
         prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
         busy = np.minimum(rate * prompt, MOST_BUSY)
-        tpot = 0.5 * tpot + 0.5 * grid.step(batch) / tokens / (1.0 - busy)
+        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
+        batch = np.minimum(batch + burst, np.maximum(grid.most, 1.0))
+        step = grid.step(batch) / tokens
+        tpot = 0.5 * tpot + 0.5 * (step / (1.0 - busy) + burst * prompt / (2.0 * n))
     ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
+    return batch, longer * tpot - step, longer * ttft
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

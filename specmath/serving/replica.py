@@ -150,10 +150,7 @@ class Replica:
         if requests.decode_only:
             forward, attention = 0.0 * forward, 0.0 * attention
         accepts = parts_of(acceptance)
-        pmfs = {
-            int(g): tuple(a.step_pmf(int(g)) for _, a in accepts)
-            for g in np.unique(drafted)
-        }
+        pmfs = {int(g): tuple(a.step_pmf(int(g)) for _, a in accepts) for g in np.unique(drafted)}
         held = _held(pair, top) if kv_tokens is None else int(whole("kv_tokens", kv_tokens, 1))
         hit = requests.prefix_hit_speculative if top else requests.prefix_hit
         hit = 1.0 if requests.decode_only else hit

@@ -55,9 +55,7 @@ def simulated_table(arms: Sequence[Arm]) -> Table:
                 for a in arms
             )
             said = f"{label}, {end}"
-            columns.append(
-                Column(f"{name}_{end}_{unit}", said, unit, said, values, format=format)
-            )
+            columns.append(Column(f"{name}_{end}_{unit}", said, unit, said, values, format=format))
     for name, (label, unit, definition, format, value) in _OTHERS.items():
         values = tuple(value(a) for a in arms)
         columns.append(Column(name, label, unit, definition, values, format=format))

@@ -60,7 +60,9 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
     requests = [
         Request(i, float(t), int(p), int(n), max(0, min(int(k), int(p) - 1)))
         for i, (t, p, n, k) in enumerate(
-            zip(traffic.seconds, traffic.prompt_tokens, traffic.output_tokens, prefixes, strict=True)
+            zip(
+                traffic.seconds, traffic.prompt_tokens, traffic.output_tokens, prefixes, strict=True
+            )
         )
     ]
     for r in requests:
@@ -100,7 +102,9 @@ def stepwise(replica: Replica, traffic: Traffic, seed: int = 0) -> Stepwise:
         if not waiting and not running:
             now = begun = max(now, incoming[0].arrival)
             continue
-        while len(running) > 1 and used(1 + int(replica.gammas[len(decoding())])) > replica.kv_tokens:
+        while (
+            len(running) > 1 and used(1 + int(replica.gammas[len(decoding())])) > replica.kv_tokens
+        ):
             preempt()
         batch = len(decoding())
         ahead = 1 + int(replica.gammas[batch])
