@@ -8,19 +8,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from specmath import IidAcceptance, drafters, models  # noqa: E402
-from specmath.serving.loop import Requests  # noqa: E402
-from specmath.serving.pair import ServedPair  # noqa: E402
-from specmath.serving.replica import Replica  # noqa: E402
-from specmath.simulate import simulate  # noqa: E402
-from specmath.steptime import Placement  # noqa: E402
-from specmath.traffic import poisson  # noqa: E402
-from tests.helpers.stepwise import stepwise  # noqa: E402
+from specmath import IidAcceptance, drafters, models
+from specmath.serving.loop import Requests
+from specmath.serving.pair import ServedPair
+from specmath.serving.replica import Replica
+from specmath.simulate import simulate
+from specmath.steptime import Placement
+from specmath.traffic import poisson
+from tests.helpers.stepwise import stepwise
 
 PROMPT, OUTPUT = 512, 200
 ARMS = ((0, 17.0), (4, 24.0))
@@ -44,8 +45,8 @@ def main() -> None:
         asked = Requests(PROMPT, OUTPUT, request_rate=rate)
         replica = Replica.of(pair, asked, IidAcceptance(0.7), gamma)
         many, few = (poisson(rate, PROMPT, OUTPUT, requests=n, seed=1) for n in (20_000, 600))
-        fast = seconds_each(lambda: simulate(replica, many), len(many))
-        slow = seconds_each(lambda: stepwise(replica, few), len(few), 1)
+        fast = seconds_each(partial(simulate, replica, many), len(many))
+        slow = seconds_each(partial(stepwise, replica, few), len(few), 1)
         found = simulate(replica, many)
         print(
             f"gamma {gamma}: {found.in_flight:.0f} in flight, {1 / fast:,.0f} requests/s, "

@@ -171,8 +171,10 @@ class _Server:
         self.prefix: list[int] = prefix.astype(np.int64).tolist()
         self.left, self.first, self.last = list(self.output), [-1.0] * count, [-1.0] * count
         self.cached, self.target, self.until = [0] * count, [0] * count, [0] * count
-        self.steps, self.reads = r.steps.tolist(), r.reads.tolist()
-        self.forward, self.attention = r.forward.tolist(), r.attention.tolist()
+        self.steps: list[float] = r.steps.tolist()
+        self.reads: list[float] = r.reads.tolist()
+        self.forward: list[float] = r.forward.tolist()
+        self.attention: list[float] = r.attention.tolist()
         self.gammas: list[int] = r.gammas.tolist()
         self.plain, self.ahead = not r.speculates, r.plans_ahead
         self._check_sizes()
@@ -182,7 +184,7 @@ class _Server:
         self.decoding: dict[int, None] = {}
         self.ends: list[tuple[int, int]] = []
         # `begun`: when the last step did; `known` requests have been seen, of `next` that came.
-        self.now = self.begun = 0.0
+        self.now, self.begun = 0.0, 0.0
         self.taken = self.context = self.done = self.known = self.next = 0
         self.decoded_time = self.busy = 0.0
         self.most_held = self.preemptions = self.count_steps = 0
@@ -207,7 +209,7 @@ class _Server:
 
     def _draw_parts(self) -> None:
         shares = self.replica.shares
-        self.part = [0] * self.count
+        self.part: list[int] = [0] * self.count
         if len(shares) > 1:
             self.part = self.rng.choice(len(shares), self.count, p=shares).tolist()
         self.pools: dict[tuple[int, int], list[int]] = {}
@@ -425,7 +427,7 @@ class _Server:
     def _tokens_of(self, i: int) -> int:
         """In the cache, of one that runs."""
         if self.plain and i in self.decoding:
-            return self.cached[i] + self.left[i] - self._left(i)
+            return int(self.cached[i] + self.left[i] - self._left(i))
         return self.cached[i]
 
     def _left(self, i: int) -> int:
@@ -480,7 +482,8 @@ class _Server:
         pmf = self.replica.pmfs[gamma][part]
         edges = np.cumsum(pmf)
         drawn = np.searchsorted(edges / edges[-1], self.rng.random(DRAWN), side="right") + 1
-        pool = self.pools[gamma, part] = drawn.tolist()
+        pool: list[int] = drawn.tolist()
+        self.pools[gamma, part] = pool
         return pool
 
     def _result(self) -> Simulated:

@@ -442,9 +442,9 @@ def test_an_open_loop_by_simulation(prompt: int, gamma: int, share: float, low: 
 @pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "high"), [(0, 0.12), (3, 0.18)])
 def test_an_open_loop_of_long_prompts_by_simulation(gamma: int, high: float) -> None:
-    """Prompts of 0.18 s, which is 25 to 45 steps: without its bursts the law was low by 3, 9, 14 and
-    18% at 25, 50, 75 and 90% of the largest rate, by 5, 11, 21 and 28% with speculation. Now it is
-    12 and 18% high at 90%: here lengths spread, and those who begin together do not end so."""
+    """Prompts of 0.18 s, which is 25 to 45 steps: without its bursts the law was low by 3, 9, 14
+    and 18% at 25, 50, 75 and 90% of the largest rate, by 5, 11, 21 and 28% with speculation. Now it
+    is 12 and 18% high at 90%: here lengths spread, and those who begin together do not end so."""
     for share, miss in zip((0.25, 0.5, 0.75, 0.9), (0.0, 0.0, 0.0, high), strict=True):
         tpot, _ = open_loop(8000, gamma, share, 6000, 3)
         assert tpot == pytest.approx(1 + miss, abs=0.03 if share < 0.75 else 0.12), share

@@ -22,10 +22,11 @@ FLAT, EACH, TOKEN = 8e-3, 1e-4, 1e-8
 """Seconds of a step, of each sequence in it, of each token in the cache."""
 READ, FREE = 4e-5, 100
 """Seconds of each token of a forward beyond so many that the weights hide."""
+USUAL = IidAcceptance(0.7)
 
 
 def server(
-    gamma: Any = 0, acceptance: Acceptance = IidAcceptance(0.7), *, most: int = 64,
+    gamma: Any = 0, acceptance: Acceptance = USUAL, *, most: int = 64,
     kv: int = 100_000, chunk: int = 2048, **changes: Any,
 ) -> Replica:  # fmt: skip
     """step = 8 ms + 0.1 ms B + 10 ns a cached token, a quarter more with a draft."""

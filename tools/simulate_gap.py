@@ -30,7 +30,7 @@ OUTPUT, ALPHA, GAMMAS, REQUESTS, SEEDS = 256, 0.7, (0, 3), 8000, 3
 
 @dataclass(frozen=True)
 class Gap:
-    """The law over the simulation, less 1, of TPOT, batch and TTFT; what a prompt costs in steps."""
+    """What a prompt costs in steps; the law over the simulation, less 1, of TPOT, batch, TTFT."""
 
     prompt_steps: float
     tpot: float

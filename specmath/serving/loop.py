@@ -16,8 +16,8 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
 The closed loop is counted in steps, which all requests share however long they are: one decodes
 for D = (N−1)/τ of them, and before that R go by: half a step that is under way, one more where an
 engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1,
-where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. With nobody else there
-is only the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
+where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. Alone there is only
+the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
 
 While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
 open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ

@@ -41,7 +41,7 @@ FORWARDS = 256
 """Numbers of tokens between which a forward is linear."""
 
 MOST_FORWARD = 1 << 16
-"""Tokens up to which a forward is tabulated; beyond, where arithmetic is all, it goes on straight."""
+"""Tokens up to which a forward is tabulated; beyond, arithmetic is all and it goes on straight."""
 
 LITTLE = 0.1
 """Twice the sequences would raise the largest rate by less: it is arithmetic that ends it."""
@@ -264,7 +264,8 @@ def _decoding(
     gammas = np.unique(drafted)
     # Linear in the cache, as it is but where a window ends the reading.
     contexts = np.array([min(between[0], between[1] - 1), between[1]])
-    seconds = sum(pair.parts_grid(batches, contexts, gammas))
+    verify, draft, extra = pair.parts_grid(batches, contexts, gammas)
+    seconds = verify + draft + extra
     every = np.arange(most + 1)
     base, slope = np.empty((2, len(gammas), most + 1))
     for i in range(len(gammas)):
@@ -283,9 +284,10 @@ def _decoding(
 def _reading(places: list[Placement], tokens: int, longest: int) -> tuple[FloatArray, FloatArray]:
     """T of 0 … `tokens`, and a at multiples of `SPACING` up to `longest`, of all together."""
     at = np.unique(np.rint(np.geomspace(1, max(tokens, 2), FORWARDS)).astype(int))
-    over = np.arange(longest // SPACING + 2) * float(SPACING)
-    forward = sum(np.asarray(shared_seconds(place, at.astype(float))) for place in places)
-    attention = sum(attention_seconds(place, np.ones(over.size), over) for place in places)
+    over = np.arange(longest // SPACING + 2, dtype=np.float64) * SPACING
+    forward = np.sum([shared_seconds(place, at.astype(float)) for place in places], axis=0)
+    one = np.ones(over.size, dtype=np.float64)
+    attention = np.sum([attention_seconds(place, one, over) for place in places], axis=0)
     every = np.arange(tokens + 1)
     return np.interp(every, at, forward) * (every > 0), np.asarray(attention)
 
