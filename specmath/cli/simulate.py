@@ -62,7 +62,7 @@ def simulate_command(
     trace: str | None, thin: int, max_num_seqs: int, kv_tokens: int | None, seed: int,
     **given: Any,
 ) -> None:  # fmt: skip
-    """Requests one by one, with and without speculation: means and tails, batch, throughput.
+    """Requests one by one, with and without speculation: means and tails, throughput.
 
     They come at --request-rate, by --concurrency at a time, or as a --trace says.
     """
@@ -103,20 +103,18 @@ def _traffic(
         raise InputError(f"thin must be 1 where no trace is given, got {thin}")
     if s.prompt_tokens is None and s.decode_only != "yes":
         raise InputError("a simulation needs prompt_tokens: the prompts that it reads")
-    prompt = s.prompt_tokens or 0
+    prompt, count = s.prompt_tokens or 0, REQUESTS if requests is None else requests
     if s.concurrency is not None:
         if seconds is not None:
             raise InputError("seconds is of an open loop: give requests with concurrency")
-        return closed(s.concurrency, prompt, s.output_tokens, requests=requests or REQUESTS)
+        return closed(s.concurrency, prompt, s.output_tokens, requests=count)
     if s.request_rate is None:
         raise InputError("a simulation needs request_rate, concurrency or a trace")
     if seconds is not None and requests is not None:
         raise InputError("give requests or seconds, not both")
     if seconds is not None:
         return poisson(s.request_rate, prompt, s.output_tokens, seconds=seconds, seed=seed)
-    return poisson(
-        s.request_rate, prompt, s.output_tokens, requests=requests or REQUESTS, seed=seed
-    )
+    return poisson(s.request_rate, prompt, s.output_tokens, requests=count, seed=seed)
 
 
 def _file(name: str) -> str:

@@ -43,6 +43,9 @@ FORWARDS = 256
 MOST_FORWARD = 1 << 16
 """Tokens up to which a forward is tabulated; beyond, arithmetic is all and it goes on straight."""
 
+SHORT = 1024
+"""Tokens of a sequence by whose number the cache is counted, where those served are longer."""
+
 LITTLE = 0.1
 """Twice the sequences would raise the largest rate by less: it is arithmetic that ends it."""
 
@@ -293,8 +296,10 @@ def _reading(places: list[Placement], tokens: int, longest: int) -> tuple[FloatA
 
 
 def _held(pair: ServedPair, top: int) -> int:
-    """Tokens that memory holds at the served context; at least one request's."""
+    """Tokens that memory holds, in sequences of the served context or a short one, whose number
+    rounds less; of one at least, though by this estimate none may fit."""
     memory = Memory.of(pair) if top else Memory(pair.place)
-    most = max(1, memory.largest_batch(pair.context_tokens, top))
-    blocks = -(-(pair.context_tokens + 1 + top) // memory.block_tokens)
+    context = min(pair.context_tokens, SHORT)
+    most = max(1, memory.largest_batch(context, top))
+    blocks = -(-(context + 1 + top) // memory.block_tokens)
     return most * blocks * memory.block_tokens
