@@ -18,10 +18,23 @@ from specmath.checks import InputError
 from specmath.traffic import poisson
 from tests.helpers.command_line import Capture, fault, run
 
-SERVED = (
-    "simulate --gpu h100 --model Llama-3.1-8B --draft eagle3 --gamma 3 --alpha 0.7 "
-    "--prompt-tokens 512 --output-tokens 100"
-).split()
+SERVED = [
+    "simulate",
+    "--gpu",
+    "h100",
+    "--model",
+    "Llama-3.1-8B",
+    "--draft",
+    "eagle3",
+    "--gamma",
+    "3",
+    "--alpha",
+    "0.7",
+    "--prompt-tokens",
+    "512",
+    "--output-tokens",
+    "100",
+]
 TRACED = SERVED[:-4]
 
 
@@ -126,7 +139,17 @@ def test_what_cannot_be_simulated_is_refused(
 
 
 def test_costs_that_were_given_and_prompts_that_were_not(capsys: Capture) -> None:
-    given = "simulate --alpha 0.7 --c 0.1 --request-rate 2 --prompt-tokens 5".split()
+    given = [
+        "simulate",
+        "--alpha",
+        "0.7",
+        "--c",
+        "0.1",
+        "--request-rate",
+        "2",
+        "--prompt-tokens",
+        "5",
+    ]
     said = refused(capsys, *given)
     assert "give gpu, model and draft" in said
     assert "needs prompt_tokens" in refused(capsys, *TRACED, "--request-rate", "2")
