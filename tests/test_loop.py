@@ -3,6 +3,7 @@ equations, and a simulation, step by step, of a real pair."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -231,6 +232,36 @@ def test_longer_prompts_leave_an_open_loop_at_a_low_rate_as_it_is() -> None:
     assert closed[0] - closed[2] > 0.5
 
 
+def test_prompts_that_share_a_step_by_hand() -> None:
+    """Steps that cost the same at every batch, 10 ms; two prompts add 10 ms beyond twice 40. With m
+    prompts a step P = 40 ms + 10 ms (1 − (1 − e^−m)/m), m = λ 10 ms / (1 − λP)."""
+    level = grid()
+    ten = np.full((2, 2), 0.01)
+    flat = replace(level, verify=ten, draft=0 * ten, extra=0 * ten, sharing=ten)
+    rate = 10.0
+    found = steady(flat, requests(request_rate=rate), TAU)
+    prompt = 0.04
+    for _ in range(100):
+        m = rate * 0.01 / (1 - rate * prompt)
+        prompt = 0.04 + 0.01 * (1 - (1 - np.exp(-m)) / m)
+    assert 0.0405 < prompt < 0.042
+    free = 1 - rate * prompt
+    burst = (1 / free**2 - 1) * prompt / 400
+    np.testing.assert_allclose(found.tpot, 0.01 / TAU / free + burst, rtol=1e-6)
+
+
+def test_what_two_prompts_add_in_one_step_is_what_the_weights_no_longer_hide() -> None:
+    """Nothing where they fill a step already; never less than none, and most of a short prompt that
+    the weights hide alone."""
+    short, long = (Grid.of(pair_of(), Requests(p, 256, request_rate=1.0), 2) for p in (128, 5000))
+    assert short.sharing is not None
+    assert long.sharing is not None
+    assert not long.sharing.any()
+    assert (short.sharing >= 0).all()
+    assert short.sharing[0, 0] > 0.2 * short.prompts[0, 0]
+    assert Grid.of(pair_of(), Requests(128, 256, concurrency=8), 2).sharing is None
+
+
 def test_the_largest_rate_by_hand_and_beyond_it_a_refusal() -> None:
     """B_max = 100: plain 1/(0.04 + 200 · 13 ms/100) = 15.15 requests/s; with a draft
     1/(0.04 + 200 · 16.25 ms/(2.5 · 100)) = 18.87."""
@@ -370,9 +401,9 @@ def simulated(prompt: int, chunk: int, gamma: int) -> Simulation:
 
 
 def by_law(prompt: int, gamma: int, **load: Any) -> tuple[float, float, float]:
-    """(TPOT, TTFT, largest rate)."""
+    """(TPOT, TTFT, largest rate). The simulation prices prompts that share a step one by one."""
     asked = Requests(prompt, OUTPUT, **load)
-    found = steady(Grid.of(pair_of(), asked, 4), asked, TOKENS)
+    found = steady(replace(Grid.of(pair_of(), asked, 4), sharing=None), asked, TOKENS)
     most = found.most_requests[[0, gamma]].min()
     return float(found.tpot[gamma]), float(found.ttft[gamma]), float(most)
 

@@ -21,10 +21,10 @@ def test_calm_open_loops_agree(prompt: int, gamma: int, share: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("prompt", "gamma", "share", "low", "high"),
-    [(256, 0, 0.75, 0.05, 0.02), (1024, 0, 0.75, 0.05, 0.02), (1024, 3, 0.75, 0.07, 0.01),
-     (4096, 0, 0.9, 0.04, 0.04), (16384, 0, 0.75, 0.02, 0.12),
-     # Known misses: short prompts that share a step, near the largest rate.
-     (1024, 0, 0.9, 0.11, 0.0), (1024, 3, 0.9, 0.22, 0.0)],
+    [(256, 0, 0.9, 0.05, 0.05), (256, 3, 0.9, 0.08, 0.03), (1024, 0, 0.9, 0.05, 0.05),
+     (1024, 3, 0.9, 0.07, 0.03), (4096, 0, 0.9, 0.03, 0.06),
+     # Known miss: a prompt that is being read takes one of few places.
+     (16384, 0, 0.75, 0.0, 0.13)],
 )  # fmt: skip
 def test_busy_open_loops_agree_or_are_known_misses(
     prompt: int, gamma: int, share: float, low: float, high: float

@@ -22,12 +22,15 @@ the step of each chunk. A decode-only worker has P = 0. B_max is what memory hol
 While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
 open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
 others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
-of half of them come after its own. Beyond that a mean field: no spread of lengths, and prompts that
-share a step cost what they would apart. Against the simulation: docs/simulate.md.
+of half of them come after its own. Short prompts share steps, m = λ times a step's seconds in the
+mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in one
+step beyond twice one. Beyond that a mean field: no spread of lengths. Against the simulation:
+docs/simulate.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -39,7 +42,7 @@ from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
-from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
+from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
 
@@ -183,7 +186,8 @@ class Grid:
 
     verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
     steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
-    step's tokens of its own. ahead: steps that are planned before the one under way ends.
+    step's tokens of its own. ahead: steps that are planned before the one under way ends. sharing:
+    what two prompts add in one step beyond twice one, as `prompts`; None: nothing.
     """
 
     batches: FloatArray
@@ -194,6 +198,7 @@ class Grid:
     most: IntArray
     groups: int = 1
     ahead: float = 0.0
+    sharing: FloatArray | None = None
 
     @classmethod
     def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
@@ -214,7 +219,9 @@ class Grid:
         plain, drafting = _prompts(pair, requests, length, others)
         prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
         groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
-        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups, ahead)
+        sharing = None if requests.request_rate is None else _sharing(pair, requests, others, top)
+        b = batches.astype(float)
+        return cls(b, verify, draft, extra, prompts, most, groups, ahead, sharing)
 
     def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
@@ -237,6 +244,15 @@ class Grid:
     def step(self, batch: FloatArray) -> FloatArray:
         """Seconds of one step of each γ."""
         return self.at(self.steps, batch)
+
+    def prompt(self, others: FloatArray, each_step: FloatArray | float = 0.0) -> FloatArray:
+        """P of each γ beside so many, `each_step` prompts a step in the mean."""
+        beside = np.maximum(others, 1.0)
+        alone = self.at(self.prompts, beside)
+        if self.sharing is None:
+            return alone
+        m = np.maximum(each_step, 1e-9)
+        return np.asarray(alone + self.at(self.sharing, beside) * (1.0 + np.expm1(-m) / m))
 
     def shared(self, step: FloatArray, company: FloatArray) -> FloatArray:
         """Seconds of a step that reads a prompt, less what the prompt adds: that of whoever
@@ -285,6 +301,24 @@ def _prompts(
     if own is not None:
         drafting = drafting + reading(own, r.prefix_hit_speculative)
     return plain, drafting
+
+
+def _sharing(pair: ServedPair, r: Requests, batch: FloatArray, top: int) -> FloatArray:
+    """What two prompts add in one step beyond twice one, (batches, γ); 0 where a step does not hold
+    two. Their attention is the same."""
+
+    def bends(places: Sequence[Placement], hit: float) -> FloatArray:
+        fresh = np.ceil(r.prompt_tokens * (1.0 - hit))
+        if r.decode_only or not 0 < 2 * fresh <= r.chunk_tokens * pair.place.attention_dp:
+            return np.zeros(batch.shape)
+        tokens = np.stack([batch, batch + fresh, batch + 2 * fresh])
+        none, one, two = np.sum([shared_seconds(place, tokens) for place in places], axis=0)
+        return np.asarray(np.maximum(two - 2.0 * one + none, 0.0))
+
+    own = pair.drafter.prefill_place(pair.place)
+    both = [pair.place] if own is None else [pair.place, own]
+    plain, drafting = bends([pair.place], r.prefix_hit), bends(both, r.prefix_hit_speculative)
+    return np.where(np.arange(top + 1) == 0, plain[:, None], drafting[:, None])
 
 
 def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
@@ -394,15 +428,17 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding, got {rate:g}"
         )
-    tpot = grid.step(np.ones(tokens.shape)) / tokens
+    seconds = grid.step(np.ones(tokens.shape))
+    tpot, busy = seconds / tokens, np.zeros(tokens.shape)
     for _ in range(ROUNDS):
         others = np.minimum(rate * n * tpot, grid.most - 1.0)
         batch = 1.0 + others
-        prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
+        prompt = grid.prompt(others, rate * seconds / (1.0 - busy))
         busy = np.minimum(rate * prompt, MOST_BUSY)
         burst = 1.0 / (1.0 - busy) ** 2 - 1.0
         batch = np.minimum(batch + burst, np.maximum(grid.most, 1.0))
-        step = grid.step(batch) / tokens
+        seconds = grid.step(batch)
+        step = seconds / tokens
         tpot = 0.5 * tpot + 0.5 * (step / (1.0 - busy) + burst * prompt / (2.0 * n))
     ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
     longer = np.where(rate < most_requests, 1.0, UNENDING)
