@@ -1,8 +1,8 @@
 """Redraw after a move of γ, in Chromium, beside a plain page that draws the same figures.
 
-`python benchmarks/redraw.py`. Each page with an answer, in the hardware form: milliseconds from a
-key on the slider until the charts have changed and the script rests, medians of a run. The plain
-page is Streamlit's slider and the figures of that page as they were, read from a file.
+`python benchmarks/redraw.py [PAGE …]`. Each page with an answer, in the hardware form: milliseconds
+from a key on the slider until the last change of a chart and the script's rest, medians of a run.
+The plain page is Streamlit's slider and the figures of that page as they were, read from a file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pages.ui.state import start  # noqa: E402
 from specmath.scenario.files import revised, to_link  # noqa: E402
 
 CHROMIUM = Path("/usr/bin/chromium")
-MOVES = 10
+MOVES = 14
 GAMMAS = (4, 5)
 SLIDER = "input[type=range][aria-label='Drafted γ']"
 PLAIN = """
@@ -46,10 +46,30 @@ gamma = st.slider("Drafted γ", 0, 16, {first})
 for text in json.loads(open({path!r}, encoding="utf-8").read())[str(gamma)]:
     st.plotly_chart(plotly.io.from_json(text, skip_invalid=True), width="stretch")
 """
-DRAWN = """
-JSON.stringify([...document.querySelectorAll('.js-plotly-plot')].map(plot => plot._fullData.map(
-    trace => [trace.name, Array.from(trace.x || []), Array.from(trace.y || [])]
-)))
+WATCH = """
+() => {
+    const watched = window.redraw = {};
+    document.addEventListener('keydown', () => {
+        Object.assign(watched, {begin: performance.now(), drawn: null, rest: null});
+    }, true);
+    new MutationObserver(changes => {
+        const now = performance.now();
+        for (const {target, attributeName} of changes) {
+            const at = target.nodeType === 1 ? target : target.parentElement;
+            if (attributeName === 'data-test-script-state') {
+                const rests = at.getAttribute(attributeName) === 'notRunning';
+                watched.rest = rests ? now : null;
+            } else if (at && at.closest('.js-plotly-plot')) watched.drawn = now;
+        }
+    }).observe(document.body, {subtree: true, childList: true, attributes: true});
+}
+"""
+SETTLED = """
+() => {
+    const {begin, drawn, rest} = window.redraw, last = Math.max(drawn, rest);
+    const runs = !document.querySelector('[data-test-script-state=notRunning]');
+    return drawn && !runs && performance.now() - last > 400 && last - begin;
+}
 """
 AT_REST = "document.querySelector('[data-test-script-state=notRunning]') !== null"
 
@@ -94,22 +114,17 @@ def figures_of(stem: str, gamma: int) -> list[str]:
 
 
 def redraw_ms(page: Page, address: str) -> float:
-    """Median from a key until other charts stand and the script rests."""
+    """Median from a key until the last change in a chart, and the script rests."""
     page.goto(address)
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
     page.wait_for_function(AT_REST)
     page.wait_for_timeout(3000)
+    page.evaluate(WATCH)
     times = []
     for move in range(MOVES):
-        before = page.evaluate(DRAWN)
         page.locator(SLIDER).focus()
-        begin = time.perf_counter()
         page.keyboard.press("ArrowLeft" if move % 2 else "ArrowRight")
-        page.wait_for_function(
-            f"before => {DRAWN.strip()} !== before && {AT_REST}", arg=before, polling=5
-        )
-        times.append(1e3 * (time.perf_counter() - begin))
-        page.wait_for_timeout(600)
+        times.append(float(page.wait_for_function(SETTLED, polling=100).json_value()))
     return statistics.median(times[2:])
 
 
@@ -126,7 +141,7 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         with served(ROOT / "app.py", ROOT) as app:
-            for stem in (one.stem for one in PAGES if not one.evidence):
+            for stem in sys.argv[1:] or [one.stem for one in PAGES if not one.evidence]:
                 figures = {gamma: figures_of(stem, gamma) for gamma in GAMMAS}
                 if not figures[GAMMAS[0]]:
                     print(f"{stem:8} no chart")

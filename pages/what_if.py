@@ -20,7 +20,8 @@ from specmath.words.verdict import verdict  # noqa: E402
 
 found = prediction()
 furniture.answer(verdict(found))
-left, right = st.columns([9, 11], gap="medium")
+with st.container(key="first"):  # on a phone its numbers come before the inputs
+    left, right = st.columns([9, 11], gap="medium")
 with left:
     card(found)
 with right:

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui.furniture import answer_place, remarks, verbatim
+from pages.ui.furniture import large, remarks
 from pages.ui.launch import show_launch
 from specmath.numbers import measured_in, significant
 from specmath.predict import Prediction
@@ -14,14 +14,10 @@ from specmath.words.launch import exactness
 
 def card(found: Prediction) -> None:
     """Speedup first, then times, throughput and money, as far as they are known."""
-    rows = card_table(found).rows()
-    with answer_place("answer_card"):
-        for begin in range(0, len(rows), 2):
-            for column, row in zip(st.columns(2), rows[begin : begin + 2], strict=False):
-                _metric(column, row)
+    large(list(map(_cell, card_table(found).rows())), "answer_card")
 
 
-def _metric(column: Any, row: dict[str, Any]) -> None:
+def _cell(row: dict[str, Any]) -> tuple[str, str, str]:
     unit = str(row["unit"])
     plain, now, low, high = (
         None if (value := row[name]) is None else significant(float(value))
@@ -29,13 +25,8 @@ def _metric(column: Any, row: dict[str, Any]) -> None:
     )
     both = now if plain is None or unit == "×" else f"{plain} → {now}"
     shown = "" if unit.startswith("tokens") else unit  # its name says it
-    column.metric(
-        verbatim(str(row["quantity"])),
-        measured_in(shown, str(both)),
-        None if low == high else measured_in(shown, f"{low} to {high}"),
-        delta_color="off",
-        delta_arrow="off",
-    )
+    span = "" if low == high else measured_in(shown, f"{low} to {high}")
+    return str(row["quantity"]), measured_in(shown, str(both)), span
 
 
 def to_paste(found: Prediction) -> None:

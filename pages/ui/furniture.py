@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -62,6 +63,14 @@ def drawer(label: str, icon: str, key: str) -> Iterator[bool]:
         yield bool(box.open)
 
 
+@contextmanager
+def popped(label: str, key: str) -> Iterator[bool]:
+    """A popover that is only filled once it is opened."""
+    box = st.popover(label, key=f"popover_{key}", width="stretch", on_change=touched)
+    with box:
+        yield bool(box.open)
+
+
 def said_of_link(notices: Sequence[str]) -> None:
     """What could not be read of a link, in one box."""
     if notices:
@@ -99,12 +108,12 @@ def numbers(prediction: Prediction) -> None:
 
 
 def choices_of_gamma(prediction: Prediction) -> None:
-    """The γ that matter, side by side: yours, best, recommended, crossover."""
+    """The γ that matter, side by side: yours if you gave one, best, recommended, crossover."""
     p, speeds = prediction, prediction.curve.walltime_improvement
     # A measured curve of v, or the heads of a drafter, may end before the largest considered.
     top = min(p.scenario.max_gamma, int(p.curve.gamma[-1]))
-    chosen = {
-        "Yours": p.gamma,
+    chosen = {} if p.scenario.gamma is None else {"Yours": p.gamma}
+    chosen |= {
         "Recommended: smallest within 2% of the best": p.recommended_gamma,
         f"Best up to {top}": p.best_gamma,
     }
@@ -119,9 +128,20 @@ def choices_of_gamma(prediction: Prediction) -> None:
     reach = f"none to {p.speculation.cost.reach:,}"
     crossing = f"γ={p.crossover_gamma}" if p.crossover_gamma else reach
     cells.append(("Arithmetic outgrows speed from", crossing, ""))
-    with st.container(key="choices"):
-        for column, (label, value, speed) in zip(st.columns(4), cells, strict=True):
-            column.metric(label, value, speed or None, delta_color="off", delta_arrow="off")
+    large(cells, "choices")
+
+
+def large(cells: Sequence[tuple[str, str, str]], key: str) -> None:
+    """Numbers to be seen from afar: a label, its value and its range, which may be empty.
+
+    One piece of the page for all: each that Streamlit draws of its own costs a redraw some time.
+    """
+    drawn = "".join(
+        f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd><dd>{escape(span)}</dd></div>"
+        for label, value, span in cells
+    )
+    with answer_place(key):
+        st.html(f"<dl class='large'>{drawn}</dl>")
 
 
 def assumptions(prediction: Prediction) -> None:

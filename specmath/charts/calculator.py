@@ -51,7 +51,7 @@ def speedup_over_gamma(prediction: Prediction) -> go.Figure:
     if curve.low is not None and curve.high is not None:
         traces.append(band_of(curve.gamma, curve.low, curve.high, "Range", SPECULATION))
     traces.append(line_of(curve.gamma, speed, "Speedup", SPECULATION, **HOVER))
-    name = f"{'advised' if prediction.scenario.gamma is None else 'yours'} γ={gamma}"
+    name = f"{_whose(prediction)} γ={gamma}"
     name += ", the fastest" if gamma == best else ""
     # Each on its own side of the peak, where the line is below it.
     ours, fastest = ("top left", "top right") if gamma < best else ("top right", "top left")
@@ -85,6 +85,11 @@ def tokens_distribution(prediction: Prediction) -> go.Figure:
     return figure_of(tokens, "Share of steps, %", [bars], hovermode="closest")
 
 
+def _whose(prediction: Prediction) -> str:
+    """Who chose the γ in use."""
+    return "advised" if prediction.scenario.gamma is None else "yours"
+
+
 def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
     """Heat map of speedup over α × γ (the table of that name), with the scenario's own point."""
     names = ("alpha", "gamma", "walltime_improvement")
@@ -98,7 +103,9 @@ def alpha_gamma_heat(table: Table, prediction: Prediction) -> go.Figure:
     traces = [
         heat_of(gammas, alphas, grid, hover),
         trace("scatter", best, alphas, name="Best γ at each α", **look),
-        mark_of(prediction.gamma, prediction.alpha, "Yours", INK, "diamond"),
+        mark_of(
+            prediction.gamma, prediction.alpha, _whose(prediction).capitalize(), INK, "diamond"
+        ),
     ]
     return figure_of("Drafted tokens a step, γ", "Acceptance α", traces, hovermode="closest")
 

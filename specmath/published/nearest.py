@@ -75,7 +75,11 @@ def nearest(scenario: Scenario, count: int = 3) -> tuple[Near, ...]:
     """
     if not scenario.costs.computed:
         return ()
-    asked = _place_of(scenario)
+    return _nearest(_place_of(scenario), count)
+
+
+@lru_cache(maxsize=64)
+def _nearest(asked: _Place, count: int) -> tuple[Near, ...]:
     found = sorted((_distance(asked, place), i) for i, (_, place) in enumerate(_places()))
     taken: dict[str, Near] = {}
     for distance, i in found:

@@ -168,6 +168,8 @@ def test_a_config_longer_than_a_link_survives_f5(visitor: Visitor) -> None:
     config = json.dumps(LONG_CONFIG | {"comment": "x" * 3000})
     visitor.open("drafts", **to_link(SERVED))
     visitor.page.get_by_role("button", name="More").click()
+    visitor.page.get_by_role("textbox", name="config.json of the target").wait_for()
+    visitor.settle()
     visitor.paste("config.json of the target", config)
 
     def folded() -> dict[str, str]:

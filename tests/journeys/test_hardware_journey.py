@@ -42,6 +42,8 @@ def unfold(visitor: Visitor, name: str) -> None:
     """Open a popover of the bar."""
     buttons = visitor.page.get_by_test_id("stPopoverButton")
     buttons.and_(visitor.page.get_by_role("button", name=re.compile(f"^{name}"))).click()
+    visitor.page.wait_for_timeout(300)
+    visitor.settle()  # it is filled once it is open
 
 
 def paste_config(visitor: Visitor, whose: str, text: str) -> None:
