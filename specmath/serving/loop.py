@@ -23,9 +23,9 @@ While a prompt is read nobody decodes, so that those who come meanwhile begin to
 open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
 others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
 of half of them come after its own. Short prompts share steps, m = λ times a step's seconds in the
-mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in one
-step beyond twice one. Beyond that a mean field: no spread of lengths. Against the simulation:
-docs/simulate.md.
+mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in
+one step beyond twice one. Beyond that a mean field: no spread of lengths. docs/simulate.md lays it
+beside the simulation.
 """
 
 from __future__ import annotations
