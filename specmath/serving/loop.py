@@ -442,7 +442,8 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
         tpot = 0.5 * tpot + 0.5 * (step / (1.0 - busy) + burst * prompt / (2.0 * n))
     ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    return batch, longer * tpot - step, longer * ttft
+    waiting = busy * tpot + (1.0 - busy) * burst * prompt / (2.0 * n)
+    return batch, waiting + (longer - 1.0) * tpot, longer * ttft
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}
