@@ -123,10 +123,10 @@ def test_long_prompts_that_compete_for_the_cache_go_on() -> None:
 def test_speculation_is_the_loop_of_steps_in_distribution(
     gamma: int, acceptance: Acceptance
 ) -> None:
-    replica, traffic = server(gamma, acceptance), poisson(20.0, 300, 80, requests=700, seed=6)
+    replica, traffic = server(gamma, acceptance), poisson(20.0, 300, 80, requests=250, seed=6)
     found, slow = both(replica, traffic)
-    # Which requests are of which part is drawn: 350 ± 13 of 700.
-    spread = 0.05 if len(replica.shares) == 1 else 0.1
+    # Which requests are of which part is drawn: 125 ± 8 of 250.
+    spread = 0.06 if len(replica.shares) == 1 else 0.15
     for q in (0.1, 0.5, 0.9):
         seen = np.quantile(slow.times("e2e"), q)
         assert found.quantile("e2e", q) == pytest.approx(seen, rel=spread)
@@ -206,11 +206,11 @@ def test_alone_a_request_takes_what_the_formula_says() -> None:
 def test_littles_law(gamma: int) -> None:
     """Requests that are there = rate × time; sequences that decode = rate × time after the first
     token. Both means are taken over time, not over requests."""
-    found = simulate(server(gamma), poisson(25.0, 300, 100, requests=8000, seed=9))
+    found = simulate(server(gamma), poisson(25.0, 300, 100, requests=4000, seed=9))
     rate = found.request_rate
-    assert found.in_flight == pytest.approx(rate * found.mean("e2e"), rel=0.02)
+    assert found.in_flight == pytest.approx(rate * found.mean("e2e"), rel=0.03)
     decoding = rate * float(np.mean(found.e2e - found.ttft))
-    assert found.batch == pytest.approx(decoding, rel=0.02)
+    assert found.batch == pytest.approx(decoding, rel=0.03)
 
 
 def test_prompts_alone_are_a_queue_of_one_server() -> None:
@@ -218,10 +218,10 @@ def test_prompts_alone_are_a_queue_of_one_server() -> None:
     size = 2048
     only = server(forward=np.full(size + 65, 0.0), attention=np.zeros(200), chunk=size)
     rate = 0.7 / FLAT
-    found = simulate(only, poisson(rate, size, 1, requests=40_000, seed=10))
+    found = simulate(only, poisson(rate, size, 1, requests=15_000, seed=10))
     wait = 0.7 * FLAT / (2 * 0.3)
-    assert found.mean("ttft") == pytest.approx(FLAT + wait, rel=0.05)
-    assert found.busy == pytest.approx(0.7, rel=0.03)
+    assert found.mean("ttft") == pytest.approx(FLAT + wait, rel=0.08)
+    assert found.busy == pytest.approx(0.7, rel=0.04)
     assert math.isnan(found.mean("tpot"))
 
 
