@@ -27,6 +27,9 @@ __all__ = [
 MOST_REQUESTS = 2_000_000
 """Of one simulation: some minutes, and a gigabyte."""
 
+MOST_TOKENS = 10_000_000
+"""Of one prompt, or of one answer."""
+
 COLUMNS = ("seconds", "prompt_tokens", "output_tokens")
 PREFIX = ("prefix_tokens", "prefix_tokens_seen_before")
 """Names of the column of prompt tokens that the prefix cache holds; it may be missing."""
@@ -74,8 +77,8 @@ class Traffic:
                 f"seconds must not fall from one request to the next, got {self.seconds[at - 1]:g} "
                 f"after {self.seconds[at - 2]:g} at request {at}"
             )
-        whole("prompt_tokens", self.prompt_tokens, 0)
-        whole("output_tokens", self.output_tokens, 1)
+        whole("prompt_tokens", self.prompt_tokens, 0, MOST_TOKENS)
+        whole("output_tokens", self.output_tokens, 1, MOST_TOKENS)
         if self.prefix_tokens is not None:
             over = whole("prefix_tokens", self.prefix_tokens, 0) > self.prompt_tokens
             if over.any():

@@ -15,6 +15,7 @@ import pytest
 from specmath import Scenario
 from specmath.arms import Server, endpoint_for, replica_of, served
 from specmath.checks import InputError
+from specmath.scenario.files import build
 from specmath.traffic import poisson
 from tests.helpers.command_line import Capture, fault, run
 
@@ -199,3 +200,26 @@ def test_an_arm_beyond_its_rate_is_refused() -> None:
     traffic = poisson(300.0, 512, 100, requests=500, seed=2)
     with pytest.raises(InputError, match="one replica carries"):
         endpoint_for(ASKED, traffic, Server())
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [{"draft": "eagle", "alpha": 0.7, "tree": "4:4:16"}, {"draft": "ngram", "alpha": 0.6,
+     "coverage": 0.5}, {"draft": "eagle3", "alpha": None, "mixture": "0.5:0.9,0.5:0.4"},
+     {"draft": "eagle3", "drafted_per_step": 2.0}],
+    ids=["tree", "coverage", "mixture", "stops"],
+)  # fmt: skip
+def test_every_kind_of_draft_emits_what_the_prediction_says(draft: dict[str, Any]) -> None:
+    traffic = poisson(2.0, 512, 100, requests=300, seed=2)
+    kept = ("gpu", "model", "prompt_tokens", "output_tokens", "request_rate")
+    asked = {name: getattr(ASKED, name) for name in kept} | {"alpha": 0.7, "gamma": 3} | draft
+    fields = {name: value for name, value in asked.items() if value is not None}
+    if "tree" in draft:
+        del fields["gamma"]
+    endpoint = endpoint_for(build(fields), traffic)
+    replica = replica_of(endpoint, endpoint.gamma, traffic)
+    expected = float(endpoint.speculation.tokens(endpoint.gamma))
+    assert replica.tokens[1] == pytest.approx(expected)
+    assert endpoint.load is not None
+    law = float(endpoint.load.tpot[endpoint.gamma])
+    assert served(endpoint, traffic)[1].found.mean("tpot") == pytest.approx(law, rel=0.05)

@@ -66,9 +66,10 @@ def simulate_command(
 
     They come at --request-rate, by --concurrency at a time, or as a --trace says.
     """
-    if scenario_file is None and given["model"] is not None and given["draft"] is None:
-        given["draft"] = IN_PLACE
-        if HALVES["acceptance"].isdisjoint(n for n, v in given.items() if v is not None):
+    named = {name for name, value in given.items() if value is not None}
+    if scenario_file is None and "model" in named:
+        given["draft"] = given["draft"] or IN_PLACE
+        if HALVES["acceptance"].isdisjoint(named):
             given["acceptance_form"] = "range"
     scenario = read_scenario(scenario_file, given)
     traffic = _traffic(scenario, trace, thin, requests, seconds, seed)
