@@ -68,4 +68,4 @@ furniture.chart(
 )
 furniture.table(batch_table(found))
 show_memory(study)
-furniture.next_question("cost", "What will it cost?")
+furniture.next_question("tails", "Slow requests (p99)")

@@ -12,12 +12,12 @@ HOUSE = Path(specmath.__file__).parent
 
 FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
-    "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "speculation", "evidence",
-    "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
+    "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "renewal", "speculation",
+    "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "scenario", "sensitivity",
-    "predict", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch", "bill",
-    "drafts", "options", "logs", "review", "measure", "published", "words", "tables", "charts",
-    "cli",
+    "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
+    "bill", "drafts", "options", "logs", "review", "measure", "published", "words", "tables",
+    "charts", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

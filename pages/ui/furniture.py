@@ -144,10 +144,11 @@ def large(cells: Sequence[tuple[str, str, str]], key: str) -> None:
         st.html(f"<dl class='large'>{drawn}</dl>")
 
 
-def assumptions(prediction: Prediction) -> None:
-    """One folded list: what the range is over, what nobody gave, how far to trust the rest."""
+def assumptions(prediction: Prediction, more: Sequence[str] = ()) -> None:
+    """One folded list: what the range is over, what nobody gave, how far to trust the rest; `more`:
+    what a page knows besides, first."""
     ground, named = ground_words(prediction), words.assumed(prediction)
-    told = words.notes(prediction)
+    told = (*more, *words.notes(prediction))
     unknown = len(prediction.speedup.basis.over) if ground else 0
     parts = [f"{n} {what}" for n, what in ((unknown, "not known"), (len(named), "assumed")) if n]
     listed = f"Assumed until you give them: {'; '.join(named)}." if named else ""

@@ -103,6 +103,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         ("predict", "calculator:predict_command", "Speedup, cost and verdict of one scenario."),
         ("cost", "calculator:cost_command",
          "The bill with and without speculation: replicas, USD a month, a million tokens, energy."),
+        ("tails", "tails:tails_command",
+         "Slow requests: p50, p90 and p99 of a request's time and of its gaps, in both arms."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
         ("crossover", "calculator:crossover_command",
          "Over α, the γ where arithmetic grows more than speed."),

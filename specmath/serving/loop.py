@@ -132,15 +132,20 @@ class Requests:
         """N − 1: output tokens that come from decode steps, all but the first."""
         return max(1, self.output_tokens - 1)
 
+    def fresh_tokens(self, *, speculative: bool) -> float:
+        """Tokens of a prompt that this server reads: those that the cache does not hold."""
+        hit = self.prefix_hit_speculative if speculative else self.prefix_hit
+        return 0.0 if self.decode_only else self.prompt_tokens * (1.0 - hit)
+
 
 @dataclass(frozen=True, eq=False)
 class Steady:
     """What the law gives over γ = 0 … K; γ=0 is the plain arm. Arrays of one shape, seconds.
 
     batch: B₁, sequences in a step. plain: a step of as many without a draft. verify, draft, extra:
-    what that step takes. waiting: S, what other prompts take of each token. tpot, ttft: of a
-    request; `UNENDING` times as long at a γ that cannot carry an open loop. most_requests: λ_max,
-    requests a second.
+    what that step takes. prompt: P, with what the draft reads of it. waiting: S, what other prompts
+    take of each token. tpot, ttft: of a request; `UNENDING` times as long at a γ that cannot carry
+    an open loop. most_requests: λ_max, requests a second.
     """
 
     requests: Requests
@@ -149,6 +154,7 @@ class Steady:
     verify: FloatArray
     draft: FloatArray
     extra: FloatArray
+    prompt: FloatArray
     waiting: FloatArray
     tpot: FloatArray
     ttft: FloatArray
@@ -157,6 +163,15 @@ class Steady:
     def carries(self, gamma: int) -> bool:
         """Whether γ keeps up with an open loop; the other loops wait for it."""
         return (self.requests.request_rate or 0.0) < float(self.most_requests[gamma])
+
+    def prompts_met(self, gamma: int) -> float:
+        """A: prompts of other requests that are read while a request decodes, in the mean."""
+        r, others = self.requests, float(self.batch[gamma]) - 1.0
+        if not self.waiting[gamma]:
+            return 0.0
+        if r.request_rate is not None:  # fewer than B₁ − 1 where bursts fill the batch
+            return float(self.waiting[gamma]) * r.decoded_tokens / float(self.prompt[gamma])
+        return others / 2.0 if r.one_wave and r.concurrency is not None else others
 
     @property
     def step(self) -> FloatArray:
@@ -351,14 +366,16 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
     parts = (grid.verify, grid.draft, grid.extra)
     verify, draft, extra = (grid.at(part, batch) for part in parts)
     plain = grid.at(np.broadcast_to(grid.steps[:, :1], grid.steps.shape), batch)
+    prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     tpot = (verify + draft + extra) / tokens + waiting
-    return Steady(requests, batch, plain, verify, draft, extra, waiting, tpot, ttft, most_requests)
+    return Steady(requests, batch, plain, verify, draft, extra, prompt, waiting, tpot, ttft,
+                  most_requests)  # fmt: skip
 
 
 def _fresh(r: Requests, tokens: FloatArray) -> FloatArray:
     """Tokens of a prompt that a server reads, over γ; none where others read them."""
-    hits = np.where(np.arange(len(tokens)) == 0, r.prefix_hit, r.prefix_hit_speculative)
-    return 0.0 * hits if r.decode_only else r.prompt_tokens * (1.0 - hits)
+    plain, ours = (r.fresh_tokens(speculative=arm) for arm in (False, True))
+    return np.where(np.arange(len(tokens)) == 0, plain, ours)
 
 
 State = tuple[FloatArray, FloatArray, FloatArray]

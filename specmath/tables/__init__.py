@@ -27,6 +27,8 @@ from specmath.tables.prediction import (
     regime_table,
 )
 from specmath.tables.table import Table
+from specmath.tables.tails import gap_tools_table, quantiles_table, tails_part, tails_table
+from specmath.tails import tails
 
 __all__ = [
     "TABLES",
@@ -44,12 +46,16 @@ __all__ = [
     "essential",
     "example_table",
     "gamma_table",
+    "gap_tools_table",
     "in_words",
     "load_table",
     "numbers_table",
     "options_table",
+    "quantiles_table",
     "regime_costs",
     "regime_table",
+    "tails_part",
+    "tails_table",
 ]
 
 TABLES: dict[str, Callable[[Prediction], Table]] = {
@@ -62,6 +68,7 @@ TABLES: dict[str, Callable[[Prediction], Table]] = {
     "crossover": crossover_table,
     "draft_cost": draft_cost_table,
     "bill": bill_sheet,
+    "tails": lambda prediction: tails_table(tails(prediction)),
 }
 """Tables made from one prediction, by name."""
 

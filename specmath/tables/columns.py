@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specmath.estimate import Estimate
 from specmath.scenario import SPECS
 from specmath.tables.table import Basis, Column
 
 __all__ = [
-    "COLUMNS", "DILUTED", "SPEEDUP", "Meaning", "column", "columns_of", "mixed_draft",
-    "of_rows",
+    "COLUMNS", "DILUTED", "SPEEDUP", "Meaning", "column", "columns_of", "ends_of",
+    "mixed_draft", "of_rows",
 ]  # fmt: skip
 
 
@@ -190,6 +191,20 @@ def of_rows(
         values = [attrgetter(of[0] if of else name)(row) for row in rows]
         found.append(Column(name, label, unit, definition, tuple(values), (), format, basis))
     return tuple(found)
+
+
+def ends_of(
+    said: tuple[str, str, str, str, str], numbers: Sequence[Estimate | None]
+) -> list[Column]:
+    """Three columns of a number and its ends, which a page shows as one: `said` is its name, label,
+    unit, definition and number format."""
+    name, label, unit, definition, form = said
+    return [
+        Column(f"{name}{suffix}", f"{label}{words}", unit, f"{definition}{words}",
+               tuple(getattr(n, end, None) for n in numbers), format=form)
+        for end, suffix, words in (("value", "", ""), ("low", "_low", ", low"),
+                                   ("high", "_high", ", high"))
+    ]  # fmt: skip
 
 
 def mixed_draft(c: str, c_hat: str = "{c_hat}") -> str:

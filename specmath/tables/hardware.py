@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from specmath.drafts import Outcome, evaluate, published_t5
-from specmath.estimate import Estimate
 from specmath.frontier import frontier
 from specmath.load import load_study
 from specmath.options import Options, options
 from specmath.predict import Prediction
 from specmath.serving.memory import GIB
-from specmath.tables.columns import COLUMNS, DILUTED, column, columns_of
+from specmath.tables.columns import COLUMNS, DILUTED, column, columns_of, ends_of
 from specmath.tables.inputs import fixed, money_cells, reachable
 from specmath.tables.table import Chart, Column, Table, shown
 from specmath.words.load import LOADS
@@ -108,33 +107,20 @@ def load_table(prediction: Prediction) -> Table:
     loads = [p.load if found.loop == "open" else int(p.load) for p in points]
     columns = [Column("load", name.capitalize(), "", _LOAD_HELP, tuple(loads), basis="assumed")]
     speedup = ("walltime_improvement", "Speedup", "×", f"At γ={found.gamma}", "0.000")
-    columns += _ends_of(speedup, [p.speedup if p.carried else None for p in points])
+    columns += ends_of(speedup, [p.speedup if p.carried else None for p in points])
     arms = {"user": [p.user for p in points], "gpu": [p.gpu for p in points]}
     if price is not None:
         arms["usd"] = [p.usd(price) for p in points]
     for said, each in zip(_BOTH_ARMS, arms.values(), strict=False):
         label, definition = said[1], said[3]
         plain = (f"{said[0]}_plain", f"{label}, plain", said[2], definition, said[4])
-        columns += _ends_of(plain, [both[0] for both in each])
+        columns += ends_of(plain, [both[0] for both in each])
         ours = [both[1] if p.carried else None for p, both in zip(points, each, strict=True)]
-        columns += _ends_of(said, ours)
+        columns += ends_of(said, ours)
     fits = COLUMNS["fits_memory"]
     held = tuple("yes" if p.fits else "no" for p in points)
     columns.append(Column("fits_memory", fits.label, "", fits.definition, held))
     return Table("Throughput and latency in both arms", "load", tuple(columns))
-
-
-def _ends_of(
-    said: tuple[str, str, str, str, str], numbers: Sequence[Estimate | None]
-) -> list[Column]:
-    """A number and its ends, which a page shows as one."""
-    name, label, unit, definition, form = said
-    return [
-        Column(f"{name}{suffix}", f"{label}{words}", unit, f"{definition}{words}",
-               tuple(getattr(n, end, None) for n in numbers), format=form)
-        for end, suffix, words in (("value", "", ""), ("low", "_low", ", low"),
-                                   ("high", "_high", ", high"))
-    ]  # fmt: skip
 
 
 # ── drafts on the hardware ───────────────────────────────────────────────────────────────────

@@ -66,6 +66,7 @@ def commands() -> list[str]:
     options = [f"{a} {c} {GAMMA[i % len(GAMMA)]}" for i, (a, c) in enumerate(picked)]
     found = [f"{command} {o}" for o in options for command in ("predict", "gamma")]
     found += [f"batch {o}" for o in options if "--gpu" in o][:6]
+    found += [f"tails {o}" for o in options[::5]]
     samples = sorted(p for p in SAMPLES.rglob("*") if p.suffix not in (".md", ""))
     names = [p.relative_to(SAMPLES).as_posix() for p in samples]
     found += [
