@@ -9,19 +9,28 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
     closed loop of C    A (D + R) = (C−1) D         B₁ = 1 + A
                         TTFT = P + R (step(B₁) + A P / D)
     one wave of C       A = (C−1)/2      B₁ = C                TTFT = (C+1)/2 P
-    open loop at λ      A = B            B₁ = 1 + B            B = λ (N−1) TPOT, so that
-                        TPOT = step(B₁) s/τ / (1 − λ P), stable iff λ < λ_max
+    open loop at λ      B₁ = 1 + B + κ   B = λ (N−1) TPOT      κ = 1/(1 − λP)² − 1
+                        TPOT = step(B₁) s/τ / (1 − λP) + κ P / (2 (N−1)), stable iff λ < λ_max
                         λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
 
 The closed loop is counted in steps, which all requests share however long they are: one decodes
-for D = (N−1)/τ of them, and before that R go by: half a step that is under way, those that read its
-⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1, where prompts of k chunks fill a share
-u = A k / D < 1 of what steps can read. A decode-only worker has P = 0. B_max is what memory holds.
-Mean-field: no spread of lengths or arrivals, so that an open loop is low near saturation.
+for D = (N−1)/τ of them, and before that R go by: half a step that is under way, one more where an
+engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1,
+where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. Alone there is only
+the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
+
+While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
+open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
+others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
+of half of them come after its own. Short prompts share steps, m = λ times a step's seconds in the
+mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in
+one step beyond twice one. Beyond that a mean field: no spread of lengths. docs/simulate.md lays it
+beside the simulation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -33,7 +42,7 @@ from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
-from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
+from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
 
@@ -192,7 +201,8 @@ class Grid:
 
     verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
     steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
-    step's tokens of its own.
+    step's tokens of its own. ahead: steps that are planned before the one under way ends. sharing:
+    what two prompts add in one step beyond twice one, as `prompts`; None: nothing.
     """
 
     batches: FloatArray
@@ -202,6 +212,8 @@ class Grid:
     prompts: FloatArray
     most: IntArray
     groups: int = 1
+    ahead: float = 0.0
+    sharing: FloatArray | None = None
 
     @classmethod
     def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
@@ -221,8 +233,10 @@ class Grid:
         length = requests.prompt_tokens
         plain, drafting = _prompts(pair, requests, length, others)
         prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
-        groups = pair.place.attention_dp
-        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups)
+        groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
+        sharing = None if requests.request_rate is None else _sharing(pair, requests, others, top)
+        b = batches.astype(float)
+        return cls(b, verify, draft, extra, prompts, most, groups, ahead, sharing)
 
     def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
@@ -245,6 +259,20 @@ class Grid:
     def step(self, batch: FloatArray) -> FloatArray:
         """Seconds of one step of each γ."""
         return self.at(self.steps, batch)
+
+    def prompt(self, others: FloatArray, each_step: FloatArray | float = 0.0) -> FloatArray:
+        """P of each γ beside so many, `each_step` prompts a step in the mean."""
+        beside = np.maximum(others, 1.0)
+        alone = self.at(self.prompts, beside)
+        if self.sharing is None:
+            return alone
+        m = np.maximum(each_step, 1e-9)
+        return np.asarray(alone + self.at(self.sharing, beside) * (1.0 + np.expm1(-m) / m))
+
+    def shared(self, step: FloatArray, company: FloatArray) -> FloatArray:
+        """Seconds of a step that reads a prompt, less what the prompt adds: that of whoever
+        decodes beside it (a share `company` of the time), else a plain one, for nobody drafts."""
+        return np.asarray(company * step + (1.0 - company) * self.steps[0, 0])
 
 
 def _held_by_memory(pair: ServedPair, top: int) -> IntArray:
@@ -288,6 +316,24 @@ def _prompts(
     if own is not None:
         drafting = drafting + reading(own, r.prefix_hit_speculative)
     return plain, drafting
+
+
+def _sharing(pair: ServedPair, r: Requests, batch: FloatArray, top: int) -> FloatArray:
+    """What two prompts add in one step beyond twice one, (batches, γ); 0 where a step does not hold
+    two. Their attention is the same."""
+
+    def bends(places: Sequence[Placement], hit: float) -> FloatArray:
+        fresh = np.ceil(r.prompt_tokens * (1.0 - hit))
+        if r.decode_only or not 0 < 2 * fresh <= r.chunk_tokens * pair.place.attention_dp:
+            return np.zeros(batch.shape)
+        tokens = np.stack([batch, batch + fresh, batch + 2 * fresh])
+        none, one, two = np.sum([shared_seconds(place, tokens) for place in places], axis=0)
+        return np.asarray(np.maximum(two - 2.0 * one + none, 0.0))
+
+    own = pair.drafter.prefill_place(pair.place)
+    both = [pair.place] if own is None else [pair.place, own]
+    plain, drafting = bends([pair.place], r.prefix_hit), bends(both, r.prefix_hit_speculative)
+    return np.where(np.arange(top + 1) == 0, plain[:, None], drafting[:, None])
 
 
 def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
@@ -336,14 +382,17 @@ State = tuple[FloatArray, FloatArray, FloatArray]
 """B₁, S and TTFT over γ."""
 
 
-def _first_token(
-    r: Requests, step: FloatArray, batch: FloatArray, prompt: FloatArray
-) -> FloatArray:
-    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step that the
-    others share, and half of the step that is under way on arrival."""
-    chunks = np.ceil(np.maximum(_fresh(r, batch), 1.0) / r.chunk_tokens)
-    company = np.minimum(batch - 1.0, 1.0)
-    return np.asarray(prompt + (chunks + 0.5) * step * company)
+def _first_token(grid: Grid, r: Requests, batch: FloatArray, prompt: FloatArray) -> FloatArray:
+    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step; of
+    company half of the step that is under way on arrival, and what is planned."""
+    step, company = grid.step(batch), np.minimum(batch - 1.0, 1.0)
+    own = _chunks(r, batch) * grid.shared(step, company)
+    return np.asarray(prompt + own + (0.5 + grid.ahead) * company * step)
+
+
+def _chunks(r: Requests, tokens: FloatArray) -> FloatArray:
+    """Steps that read one prompt, over γ; none where others read it."""
+    return np.ceil(_fresh(r, tokens) / r.chunk_tokens)
 
 
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -351,14 +400,15 @@ def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     batch = np.full(tokens.shape, float(r.batch or 1))
     prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     waiting = (batch - 1.0) * prompt / r.decoded_tokens
-    return batch, waiting, _first_token(r, grid.step(batch), batch, prompt)
+    return batch, waiting, _first_token(grid, r, batch, prompt)
 
 
 def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """C in flight, each replaced when it ends; those that memory does not hold wait outside."""
     n, inside = r.decoded_tokens, np.minimum(float(r.concurrency or 1), grid.most.astype(float))
     decodes, fresh = n / tokens, _fresh(r, tokens)
-    reads = np.maximum(np.ceil(fresh / r.chunk_tokens), 1.0) + 0.5
+    chunks = _chunks(r, tokens)
+    reads = np.maximum(chunks, 1.0) + 0.5 + grid.ahead
     each = np.maximum(fresh, 1.0) / (r.chunk_tokens * grid.groups)
     low, high = np.zeros(tokens.shape), np.minimum(inside - 1.0, decodes / each)
     for _round in range(HALVINGS):
@@ -371,7 +421,8 @@ def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State
     step, prompt = grid.step(batch), grid.at(grid.prompts, np.maximum(others, 1.0))
     waiting = others * prompt / n
     company = np.minimum(inside - 1.0, 1.0)
-    ttft = prompt + company * before * (step + prompt * others / decodes)
+    ttft = prompt + chunks * grid.shared(step, company)
+    ttft = ttft + company * ((before - chunks) * step + before * prompt * others / decodes)
     # By Little's law a request takes C / (requests a second) in all.
     outside = (float(r.concurrency or 1) / inside - 1.0) * (ttft + n * (step / tokens + waiting))
     return batch, waiting, ttft + outside
@@ -394,16 +445,22 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding, got {rate:g}"
         )
-    tpot = grid.step(np.ones(tokens.shape)) / tokens
+    seconds = grid.step(np.ones(tokens.shape))
+    tpot, busy = seconds / tokens, np.zeros(tokens.shape)
     for _ in range(ROUNDS):
         others = np.minimum(rate * n * tpot, grid.most - 1.0)
         batch = 1.0 + others
-        prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
+        prompt = grid.prompt(others, rate * seconds / (1.0 - busy))
         busy = np.minimum(rate * prompt, MOST_BUSY)
-        tpot = 0.5 * tpot + 0.5 * grid.step(batch) / tokens / (1.0 - busy)
-    ttft = _first_token(r, grid.step(batch), batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
+        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
+        batch = np.minimum(batch + burst, np.maximum(grid.most, 1.0))
+        seconds = grid.step(batch)
+        step = seconds / tokens
+        tpot = 0.5 * tpot + 0.5 * (step / (1.0 - busy) + burst * prompt / (2.0 * n))
+    ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
+    waiting = busy * tpot + (1.0 - busy) * burst * prompt / (2.0 * n)
+    return batch, waiting + (longer - 1.0) * tpot, longer * ttft
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}
