@@ -403,9 +403,9 @@ def open_loop(prompt: int, gamma: int, share: float, ended: int, seeds: int) -> 
 @pytest.mark.parametrize(
     ("prompt", "gamma", "share", "low"),
     [
-        (512, 0, 0.25, 0.0), (512, 3, 0.25, 0.01), (512, 0, 0.75, 0.0),
-        pytest.param(512, 3, 0.5, 0.01, marks=pytest.mark.slow),
-        (512, 3, 0.75, 0.02), (2048, 3, 0.25, 0.0), (8000, 3, 0.5, 0.0),
+        (512, 0, 0.25, 0.0), (512, 3, 0.25, 0.01), (8000, 3, 0.5, 0.0),
+        pytest.param(512, 0, 0.75, 0.0, marks=pytest.mark.slow),
+        pytest.param(512, 3, 0.75, 0.02, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_an_open_loop_by_simulation(prompt: int, gamma: int, share: float, low: float) -> None:
@@ -424,19 +424,18 @@ def test_an_open_loop_of_long_prompts_by_simulation(gamma: int, high: float) -> 
     """Prompts of 0.18 s, which is 25 to 45 steps: without its bursts the law was low by 3, 9, 14
     and 18% at 25, 50, 75 and 90% of the largest rate, by 5, 11, 21 and 28% with speculation. Now it
     is 12 and 18% high at 90%: here lengths spread, and those who begin together do not end so."""
-    for share, miss in zip((0.25, 0.5, 0.75, 0.9), (0.0, 0.0, 0.0, high), strict=True):
+    for share, miss in ((0.5, 0.0), (0.9, high)):
         tpot, _ = open_loop(8000, gamma, share, 6000, 3)
         assert tpot == pytest.approx(1 + miss, abs=0.03 if share < 0.75 else 0.12), share
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prompt", [512, 2048])
-@pytest.mark.parametrize("gamma", [0, 3])
+@pytest.mark.parametrize(("prompt", "gamma"), [(2048, 0), (512, 3)])
 def test_an_open_loop_of_short_prompts_by_simulation(prompt: int, gamma: int) -> None:
-    """Within 3% up to three quarters of the largest rate; at 90% eight runs differ by 10% about a
-    mean that is right within 1%: of three no more can be told than 16%."""
-    for share, most in ((0.25, 0.025), (0.5, 0.04), (0.75, 0.08), (0.9, 0.16)):
-        tpot, _ = open_loop(prompt, gamma, share, 6000, 3)
+    """Within 3% at half the largest rate; at 90% eight runs differ by 10% about a mean that is
+    right within 1%: of two no more can be told than 16%."""
+    for share, most in ((0.5, 0.04), (0.9, 0.16)):
+        tpot, _ = open_loop(prompt, gamma, share, 6000, 2)
         assert 1 - most < tpot < 1 + max(0.04, most if share == 0.9 else 0.0), share
 
 
@@ -444,18 +443,18 @@ def test_an_open_loop_of_short_prompts_by_simulation(prompt: int, gamma: int) ->
 def test_what_the_loops_say_of_speculation_by_simulation() -> None:
     """The gain itself, TPOT without over TPOT with: in a closed loop within 4%; in an open one at
     half the largest rate within 6%."""
-    for prompt in (512, 2048, 8000):
+    for prompt in (512, 8000):
         for load in (4, 32):
             law = by_law(prompt, 0, concurrency=load)[0] / by_law(prompt, 3, concurrency=load)[0]
             runs = [
-                simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, concurrency=load, ended=3000)[0]
+                simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, concurrency=load, ended=1500)[0]
                 for gamma in (0, 3)
             ]
             assert law == pytest.approx(runs[0] / runs[1], rel=0.04)
         rate = 0.5 * by_law(prompt, 0, request_rate=1e-3)[2]
         law = by_law(prompt, 0, request_rate=rate)[0] / by_law(prompt, 3, request_rate=rate)[0]
         runs = [
-            simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, rate=rate, ended=6000)[0]
+            simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, rate=rate, ended=4000)[0]
             for gamma in (0, 3)
         ]
         assert law == pytest.approx(runs[0] / runs[1], rel=0.06)
