@@ -35,15 +35,21 @@ from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
 
-__all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
+__all__ = [
+    "Grid",
+    "Loop",
+    "Requests",
+    "Steady",
+    "largest_rate",
+    "open_at",
+    "steady",
+    "waiting_seconds",
+]
 
 Loop = Literal["held", "closed", "wave", "open"]
 
 HALVINGS = 50
-"""Of the bracket in which the requests are sought that decode in a closed loop."""
-
-ROUNDS = 60
-"""Of an open loop's fixed point, damped by half: it settles to 1e-9 in about thirty."""
+"""Of the bracket in which the requests are sought that decode."""
 
 MOST_BUSY = 0.95
 """The share of the time for prompts beyond which a queue of them has no mean to speak of."""
@@ -313,8 +319,8 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
         A request rate that plain decoding cannot carry.
     """
     held = grid.most.astype(float)
-    most_requests = 1.0 / (
-        grid.at(grid.prompts, held) + requests.decoded_tokens * grid.step(held) / (tokens * held)
+    most_requests = largest_rate(
+        requests, held, grid.step(held), tokens, grid.at(grid.prompts, held)
     )
     batch, waiting, ttft = _SOLVERS[requests.loop](grid, requests, tokens, most_requests)
     parts = (grid.verify, grid.draft, grid.extra)
@@ -337,13 +343,18 @@ State = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _first_token(
-    r: Requests, step: FloatArray, batch: FloatArray, prompt: FloatArray
+    r: Requests, fresh: FloatArray, step: FloatArray, others: FloatArray, prompt: FloatArray
 ) -> FloatArray:
     """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step that the
     others share, and half of the step that is under way on arrival."""
-    chunks = np.ceil(np.maximum(_fresh(r, batch), 1.0) / r.chunk_tokens)
-    company = np.minimum(batch - 1.0, 1.0)
+    chunks = np.ceil(np.maximum(fresh, 1.0) / r.chunk_tokens)
+    company = np.minimum(others, 1.0)
     return np.asarray(prompt + (chunks + 0.5) * step * company)
+
+
+def _queue(prompt: FloatArray, busy: FloatArray) -> FloatArray:
+    """Seconds that a prompt waits for those in front of it in an open loop, as in M/D/1."""
+    return np.asarray(busy * prompt / (2.0 * (1.0 - busy)))
 
 
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -351,7 +362,8 @@ def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     batch = np.full(tokens.shape, float(r.batch or 1))
     prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     waiting = (batch - 1.0) * prompt / r.decoded_tokens
-    return batch, waiting, _first_token(r, grid.step(batch), batch, prompt)
+    ttft = _first_token(r, _fresh(r, tokens), grid.step(batch), batch - 1.0, prompt)
+    return batch, waiting, ttft
 
 
 def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -388,22 +400,75 @@ def _wave(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
 
 def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray) -> State:
     """λ requests a second, whatever the server does."""
-    rate, n = float(r.request_rate or 0.0), r.decoded_tokens
+    rate = float(r.request_rate or 0.0)
     if rate >= most_requests[0]:
         raise InputError(
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
-            f"with plain decoding, got {rate:g}"
+            f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    tpot = grid.step(np.ones(tokens.shape)) / tokens
-    for _ in range(ROUNDS):
-        others = np.minimum(rate * n * tpot, grid.most - 1.0)
-        batch = 1.0 + others
-        prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
-        busy = np.minimum(rate * prompt, MOST_BUSY)
-        tpot = 0.5 * tpot + 0.5 * grid.step(batch) / tokens / (1.0 - busy)
-    ttft = _first_token(r, grid.step(batch), batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
+    low, high = np.zeros(tokens.shape), grid.most.astype(float)
+    for _ in range(HALVINGS):
+        decoding = 0.5 * (low + high)
+        others = np.minimum(decoding, grid.most - 1.0)
+        step, prompt = grid.step(1.0 + others), grid.at(grid.prompts, np.maximum(others, 1.0))
+        fewer = open_at(r, decoding, others, step, tokens, prompt, 0.0)[0] < rate
+        low, high = np.where(fewer, decoding, low), np.where(fewer, high, decoding)
+    batch, busy = 1.0 + others, np.minimum(rate * prompt, MOST_BUSY)
+    tpot = step / tokens / (1.0 - busy)
+    ttft = _first_token(r, _fresh(r, tokens), step, others, prompt) + _queue(prompt, busy)
     longer = np.where(rate < most_requests, 1.0, UNENDING)
     return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
+
+
+def largest_rate(
+    r: Requests, held: ArrayLike, step: ArrayLike, tokens: ArrayLike, prompt: ArrayLike
+) -> FloatArray:
+    """λ_max = 1 / (P + (N−1) step(B_max) / (τ B_max)), requests a second; `held` is B_max, `step`
+    and `prompt` the seconds there. All broadcast."""
+    decode = np.asarray(step, dtype=float) / np.asarray(tokens, dtype=float)
+    return np.asarray(1.0 / (np.asarray(prompt) + r.decoded_tokens * decode / np.asarray(held)))
+
+
+def open_at(
+    r: Requests,
+    decoding: ArrayLike,
+    others: ArrayLike,
+    step: ArrayLike,
+    tokens: ArrayLike,
+    prompt: ArrayLike,
+    fresh: ArrayLike,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The open loop solved for its rate, where so many requests decode in the mean.
+
+        λ = D / ((N−1) step/τ + D P)        TPOT = step/τ / (1 − λ P) = D / (λ (N−1))
+
+    Parameters
+    ----------
+    r
+        What is asked; its own rate is not looked at.
+    decoding
+        D > 0, at most B_max: by Little's law λ (N−1) TPOT.
+    others
+        min(D, B_max − 1): those that one shares its steps with.
+    step, prompt
+        Seconds of a step of 1 + `others` sequences, and P beside the others.
+    tokens, fresh
+        τ; tokens of a prompt that this server reads. All broadcast.
+
+    Returns
+    -------
+    tuple
+        λ, requests a second; TPOT and TTFT, seconds: those of the state at λ.
+    """
+    many, each = np.asarray(decoding, dtype=float), np.asarray(prompt, dtype=float)
+    seconds, n = np.asarray(step, dtype=float), r.decoded_tokens
+    decode = seconds / np.asarray(tokens, dtype=float)
+    rate = many / (n * decode + many * each)
+    rate = np.where(rate * each > MOST_BUSY, (1.0 - MOST_BUSY) * many / (n * decode), rate)
+    busy = np.minimum(rate * each, MOST_BUSY)
+    company = np.asarray(others, dtype=float)
+    ttft = _first_token(r, np.asarray(fresh, dtype=float), seconds, company, each)
+    return rate, decode / (1.0 - busy), ttft + _queue(each, busy)
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

@@ -9,7 +9,15 @@ from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.words.load import LOADS
 
-__all__ = ["AT_A_RATE", "ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
+__all__ = [
+    "AT_A_RATE",
+    "ONLY_WHOLE",
+    "bill_sentence",
+    "busy_words",
+    "energy_words",
+    "falls",
+    "served_words",
+]
 
 ONLY_WHOLE = "The bill falls only when a replica leaves: replicas are whole."
 AT_A_RATE = (
@@ -36,10 +44,10 @@ def bill_sentence(p: Prediction, found: Bill | None) -> str:
     change_of = ours.with_(plain, lambda now, before: now - before)
     many = "replica" if interval(ours, _whole) == "1" else "replicas"
     both = f"{interval(ours, _whole)} {many} with γ={p.gamma}, {interval(plain, _whole)} without"
-    return f"{_falls(change_of)}{both}{_bills(found)}."
+    return f"{falls(change_of)}{both}{_bills(found)}."
 
 
-def _falls(replicas: Estimate) -> str:
+def falls(replicas: Estimate) -> str:
     """What happens to the number of replicas, as firm as its interval."""
     low = replicas.value if replicas.low is None else replicas.low
     high = replicas.value if replicas.high is None else replicas.high

@@ -1,0 +1,268 @@
+"""How many GPUs in sentences: the answer, what limits a replica, where to turn it off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from specmath.capacity import Arm, Capacity, Limit, Slo
+from specmath.checks import FloatArray
+from specmath.estimate import Estimate
+from specmath.numbers import changed, count, significant, usd
+from specmath.scenario import SPECS
+from specmath.words.bill import falls
+
+__all__ = [
+    "LIMITS", "NO_END", "arm_name", "capacity_notes", "capacity_sentence", "crossover_sentence",
+    "limits_sentence", "promise",
+]  # fmt: skip
+
+LIMITS: dict[Limit, str] = {
+    "tpot": "time per token",
+    "ttft": "time to the first token",
+    "e2e": "time of a whole request",
+    "memory": "memory",
+    "time": "time of steps and prompts",
+}
+"""What keeps a replica from a larger rate, in a cell."""
+
+_PROMISED: dict[Slo, str] = {"tpot": "a token", "ttft": "to the first token", "e2e": "a request"}
+
+NO_END = (
+    "A number without a range beside others that have one: its range has no end, because at worst "
+    "no rate is within what is promised."
+)
+
+
+def promise(found: Capacity) -> str:
+    """What is promised: " within 30 ms a token"; "" where nothing is."""
+    said = [f"{significant(1e3 * s)} ms {_PROMISED[name]}" for name, s in found.slo.items()]
+    return f" within {' and '.join(said)}" if said else ""
+
+
+def arm_name(found: Capacity, arm: Arm) -> str:
+    """What an arm is called."""
+    if arm is found.switched:
+        return f"γ={arm.gamma}, off above {significant(found.crossover)} requests/s"
+    return f"γ={arm.gamma}" if arm.gamma else "Plain decoding"
+
+
+# ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+
+def capacity_sentence(found: Capacity) -> str:
+    """GPUs with and without speculation, or the largest rate of a replica where no demand is
+    given; where nothing meets what is promised, the best there is."""
+    plain, ours = found.plain, found.speculative
+    if not ours.within.value and not plain.within.value:
+        return f"No rate is low enough{promise(found)}: {_best(found)} {_SHORTER}"
+    if found.demand is None:
+        return (
+            f"{_carries(found)} Say what you serve, and the number of GPUs follows."
+            if found.slo
+            else f"{_carries(found)} Promise a time, or say what you serve: the number of GPUs "
+            "follows."
+        )
+    served = f"to serve {significant(found.demand.value)} requests/s{promise(found)}"
+    if found.gamma == 0:
+        return f"{_gpus(plain)} {served}, without speculation{_month(plain)}."
+    if not plain.within.value:
+        return f"{_gpus(ours)} with γ={found.gamma} {served}{_month(ours)}. {_alone(plain, found)}"
+    if not ours.within.value:
+        return f"{_gpus(plain)} without speculation {served}{_month(plain)}. {_alone(ours, found)}"
+    assert ours.replicas is not None
+    assert plain.replicas is not None
+    change = ours.replicas.with_(plain.replicas, _fewer)
+    return (
+        f"{falls(change)}{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} "
+        f"{served}{_bills(ours, plain)}."
+    )
+
+
+_SHORTER = "A shorter step would help: more GPUs a replica (TP), a faster one, fewer bits a weight."
+
+
+def _fewer(now: FloatArray, before: FloatArray) -> FloatArray:
+    # Where no rate is within what is promised in either arm, nothing changes.
+    same = np.equal(now, before)
+    return np.where(same, 0.0, np.where(same, 0.0, now) - np.where(same, 0.0, before))
+
+
+def _carries(found: Capacity) -> str:
+    """The largest rate of one replica in both arms."""
+    plain, ours = found.plain, found.speculative
+    before = f"{_span(plain.within, significant)} requests/s"
+    if found.gamma == 0:
+        return f"One replica carries {before}{promise(found)}, without speculation."
+    if not plain.within.value:
+        before = "none"
+    return (
+        f"{_open(ours, plain)}One replica carries {_span(ours.within, significant)} requests/s"
+        f"{promise(found)} with γ={found.gamma}, {before} without."
+    )
+
+
+def _open(ours: Arm, plain: Arm) -> str:
+    """That it is open which arm carries more."""
+    change = ours.within.with_(plain.within, lambda now, before: now - before)
+    if change.low is None or change.high is None or not change.low < 0.0 < change.high:
+        return ""
+    return "Measure first, it is open whether speculation carries more: "
+
+
+def _best(found: Capacity) -> str:
+    """What a request alone takes, of what is missed."""
+    ours, plain = found.speculative, found.plain
+    if found.gamma == 0:
+        return f"a request alone takes {_time(plain)}."
+    return f"a request alone takes {_time(ours)} with γ={found.gamma} and {_time(plain)} without."
+
+
+def _alone(arm: Arm, found: Capacity) -> str:
+    """That one arm has no rate within what is promised."""
+    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    return f"{how} no rate is low enough: a request alone takes {_time(arm)}."
+
+
+def _time(arm: Arm) -> str:
+    """What limits a request alone."""
+    assert arm.limit != "memory"
+    assert arm.limit != "time"
+    seconds: Estimate = getattr(arm.alone, arm.limit)
+    return f"{_span(seconds.map(lambda s: 1e3 * s), significant)} ms {_PROMISED[arm.limit]}"
+
+
+def _gpus(arm: Arm) -> str:
+    """Replicas and their GPUs, the middle and the range."""
+    assert arm.replicas is not None
+    if arm.gpus == 1:
+        return f"{_span(arm.replicas, _whole)} GPU{'' if _one(arm.replicas) else 's'}"
+    assert arm.all_gpus is not None
+    many = "replica" if _one(arm.replicas) else "replicas"
+    return f"{_span(arm.replicas, _whole)} {many} ({_whole(arm.all_gpus.value)} GPUs)"
+
+
+def _one(number: Estimate) -> bool:
+    return number.value == 1 and number.high in (None, 1)
+
+
+def _month(arm: Arm) -> str:
+    return "" if arm.usd_per_month is None else f": {usd(arm.usd_per_month.value)} a month"
+
+
+def _bills(ours: Arm, plain: Arm) -> str:
+    now, before = ours.usd_per_month, plain.usd_per_month
+    if now is None or before is None:
+        return ", dollars unknown until the price of a GPU hour is given"
+    if now.value == before.value:
+        return f": {usd(now.value)} a month either way"
+    bounded = all(n.high is None or math.isfinite(n.high) for n in (now, before))
+    share = (
+        f" ({changed(now, before)})" if bounded and before.value and _finite(now, before) else ""
+    )
+    return f": {usd(now.value)} a month instead of {usd(before.value)}{share}"
+
+
+def _finite(*numbers: Estimate) -> bool:
+    return all(n.points is None or bool((n.points < math.inf).all()) for n in numbers)
+
+
+def _whole(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:,.0f}"
+
+
+def _span(number: Estimate, show: Callable[[float | None], str]) -> str:
+    """The middle with its range in brackets."""
+    middle, low, high = show(number.value), number.low, number.high
+    if low is None or high is None:
+        return middle
+    if math.isinf(high):
+        return f"{middle} ({show(low)} or more)"
+    ends = dict.fromkeys((show(low), show(high)))
+    return middle if list(ends) == [middle] else f"{middle} ({' to '.join(ends)})"
+
+
+# ── beside it ────────────────────────────────────────────────────────────────────────────────
+
+
+def limits_sentence(found: Capacity) -> str:
+    """What limits a replica, in each arm."""
+    arms = [found.plain] if found.gamma == 0 else [found.speculative, found.plain]
+    return " ".join(_limited(found, arm) for arm in arms)
+
+
+def _limited(found: Capacity, arm: Arm) -> str:
+    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    if not arm.within.value:
+        return _alone(arm, found)
+    rate = f"{significant(arm.within.value)} requests/s"
+    held = count(arm.held, "sequence")
+    if arm.limit == "memory":
+        return f"{how} memory limits a replica at {rate}: {held} fill it."
+    if arm.limit == "time":
+        return (
+            f"{how} time limits a replica at {rate}: more than the {held} that memory holds would "
+            "hardly carry more."
+        )
+    assert arm.full is not None
+    used = f"{arm.full.use:.0%} of the {significant(arm.most.value)} that it carries at all"
+    return f"{how} the {LIMITS[arm.limit]} limits a replica at {rate}, {used}."
+
+
+def crossover_sentence(found: Capacity) -> str:
+    """From which rate on speculation is slower, and what a schedule gains."""
+    if found.gamma == 0:
+        return "Choose a γ to see what speculation does."
+    if found.crossover == 0.0:
+        return f"γ={found.gamma} is slower at every rate."
+    surely = (
+        f"on all of its range up to {significant(found.surely)}"
+        if found.surely
+        else "though at no rate on all of its range"
+    )
+    if found.crossover is None:
+        return f"γ={found.gamma} is faster at every rate that both carry, {surely} requests/s."
+    said = (
+        f"γ={found.gamma} is faster below {significant(found.crossover)} requests/s of one "
+        f"replica, {surely}, and slower above."
+    )
+    switched = found.switched
+    assert switched is not None
+    return (
+        f"{said} Turned off there, a replica carries {significant(switched.within.value)} "
+        f"requests/s{promise(found)}, and is faster while load is low."
+    )
+
+
+def capacity_notes(found: Capacity) -> tuple[str, ...]:
+    """What the capacity rests on, and what is not in it."""
+    notes = [
+        "Means: requests come at random, prompts and outputs are of one length. Bursts and mixed "
+        "lengths make queues that are not in it, so that near the largest rate times are too low: "
+        "headroom is for them.",
+        "A server that is slower than computed is fuller as well: ranges widen with the rate.",
+        "Sequences are limited by memory alone: an engine's own limit (max_num_seqs) may be lower.",
+    ]
+    s = found.scenario
+    if s.target_ms is not None or s.run_ms is not None:
+        notes.append(
+            "A measured time stands for its load: at every rate all times are off by the same "
+            "factor as there."
+        )
+    if found.demand is not None:
+        assumed = s.headroom == type(s).model_fields["headroom"].default
+        notes.append(
+            f"{s.headroom:.0%} of the largest rate of each replica is kept free"
+            f"{' (assumed)' if assumed else ''}; requests are spread evenly over replicas."
+        )
+    if found.switched is not None:
+        notes.append(
+            "Off is taken to cost nothing: an engine whose drafter stays loaded loses some of it, "
+            "and its memory holds the draft."
+        )
+    if not found.slo:
+        names = ", ".join(SPECS[f"slo_{name}_ms"].label.lower() for name in _PROMISED)
+        notes.append(f"Nothing is promised ({names}): the largest rates are those at full load.")
+    return tuple(notes)
