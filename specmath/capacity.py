@@ -44,7 +44,7 @@ Limit = Literal["tpot", "ttft", "e2e", "memory", "time"]
 """What keeps a replica from a larger rate: a time that is promised, the sequences that memory
 holds, or that steps and prompts take as long for more of them."""
 
-SHARES = (0.01, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
+SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
 
 HALVINGS = 44

@@ -9,6 +9,7 @@ from specmath.capacity import capacity
 from specmath.predict import Prediction
 from specmath.tables.beside import bill_sheet, bill_table, card_table, numbers_table
 from specmath.tables.capacity import (
+    capacity_part,
     capacity_rates_table,
     capacity_table,
     gamma_capacity_table,
@@ -43,6 +44,7 @@ __all__ = [
     "beside",
     "bill_sheet",
     "bill_table",
+    "capacity_part",
     "capacity_rates_table",
     "capacity_table",
     "card_table",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specmath.capacity import Arm, At, Capacity
 from specmath.estimate import Estimate
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 from specmath.words.capacity import LIMITS, arm_name, promise
 
-__all__ = ["capacity_rates_table", "capacity_table", "gamma_capacity_table"]
+__all__ = ["capacity_part", "capacity_rates_table", "capacity_table", "gamma_capacity_table"]
 
 
 def _in_ms(number: Estimate) -> Estimate:
@@ -43,6 +45,23 @@ def capacity_table(found: Capacity) -> Table:
                tuple(arm.gpus for arm in arms), format="0"),
     ]  # fmt: skip
     return Table(f"How many GPUs{promise(found)}", "capacity", tuple(columns))
+
+
+_SHOWN = ("arm", "largest_rate", "limit", "replicas", "gpus", "usd_per_month", "most")
+
+
+def capacity_part(table: Table) -> Table:
+    """What a page shows of the arms: what somebody buys, where it is known."""
+    known = {
+        c.name for c in table.columns
+        if c.name in _SHOWN and any(value is not None for value in c.values)
+    }  # fmt: skip
+    if table.column("replicas").values == table.column("gpus").values:
+        known.discard("replicas")
+    same = table.column("largest_rate").values == table.column("most").values
+    known -= {"most"} if same else set()
+    kept = {f"{name}{end}" for name in known for end in ("", "_low", "_high")}
+    return replace(table, columns=tuple(c for c in table.columns if c.name in kept))
 
 
 def capacity_rates_table(found: Capacity) -> Table:

@@ -10,13 +10,13 @@ import numpy as np
 from specmath.capacity import Arm, Capacity, Limit, Slo
 from specmath.checks import FloatArray
 from specmath.estimate import Estimate
-from specmath.numbers import changed, count, significant, usd
+from specmath.numbers import count, significant, usd
 from specmath.scenario import SPECS
 from specmath.words.bill import falls
 
 __all__ = [
-    "LIMITS", "NO_END", "arm_name", "capacity_notes", "capacity_sentence", "crossover_sentence",
-    "limits_sentence", "promise",
+    "LIMITS", "NEEDS_PROMPTS", "arm_name", "by_gamma_sentence", "capacity_notes",
+    "capacity_sentence", "crossover_sentence", "limits_sentence", "promise", "table_remarks",
 ]  # fmt: skip
 
 LIMITS: dict[Limit, str] = {
@@ -33,6 +33,12 @@ _PROMISED: dict[Slo, str] = {"tpot": "a token", "ttft": "to the first token", "e
 NO_END = (
     "A number without a range beside others that have one: its range has no end, because at worst "
     "no rate is within what is promised."
+)
+
+
+NEEDS_PROMPTS = (
+    "How many GPUs is unknown until the prompts' length is given: each request brings one that the "
+    "replica reads."
 )
 
 
@@ -158,15 +164,22 @@ def _bills(ours: Arm, plain: Arm) -> str:
         return ", dollars unknown until the price of a GPU hour is given"
     if now.value == before.value:
         return f": {usd(now.value)} a month either way"
-    bounded = all(n.high is None or math.isfinite(n.high) for n in (now, before))
-    share = (
-        f" ({changed(now, before)})" if bounded and before.value and _finite(now, before) else ""
-    )
-    return f": {usd(now.value)} a month instead of {usd(before.value)}{share}"
+    saved = before.with_(now, _fewer)
+    return f": {usd(now.value)} a month instead of {usd(before.value)}{_saved(saved)}"
 
 
-def _finite(*numbers: Estimate) -> bool:
-    return all(n.points is None or bool((n.points < math.inf).all()) for n in numbers)
+def _saved(dollars: Estimate) -> str:
+    """The range of what a month costs less, with what both arms share left out."""
+    low, high = dollars.low, dollars.high
+    if low is None or high is None or low == high:
+        return ""
+    most = "without end" if math.isinf(high) else usd(high)
+    if low >= 0.0:
+        return f", {usd(low)} to {most} less"
+    if high <= 0.0:
+        return f", {usd(-high)} {'or more' if math.isinf(low) else f'to {usd(-low)}'} more"
+    worst = "without end" if math.isinf(low) else usd(-low)
+    return f", from {worst} more to {most} less"
 
 
 def _whole(number: float | None) -> str:
@@ -233,6 +246,30 @@ def crossover_sentence(found: Capacity) -> str:
     return (
         f"{said} Turned off there, a replica carries {significant(switched.within.value)} "
         f"requests/s{promise(found)}, and is faster while load is low."
+    )
+
+
+def table_remarks(found: Capacity) -> tuple[str, ...]:
+    """What must be known of the numbers of the table."""
+    arms = (found.plain, found.speculative, found.switched)
+    open_ended = any(
+        arm is not None and arm.replicas is not None and math.isinf(arm.replicas.high or 0.0)
+        for arm in arms
+    )
+    return (NO_END,) if open_ended else ()
+
+
+def by_gamma_sentence(found: Capacity) -> str:
+    """The γ that carries most, in the middle of the range."""
+    most, within = found.by_gamma
+    best = int(np.argmax(within))
+    if not within[best]:
+        return f"At no γ is a rate low enough{promise(found)}."
+    limit = LIMITS[found.limits[best]]
+    return (
+        f"In the middle of the range γ={best} carries most: {significant(float(within[best]))} "
+        f"requests/s{promise(found)}, limited by {limit}; at full load "
+        f"γ={int(np.argmax(most))} does. 0 is plain decoding."
     )
 
 
