@@ -55,6 +55,8 @@ def falls(replicas: Estimate) -> str:
         return ""
     if low < 0:
         return f"It is open whether a replica leaves{' or more are needed' if high > 0 else ''}: "
+    if low > 0:
+        return "More replicas are needed: "
     return "No replica leaves: " if high == 0 else "No replica leaves, more may be needed: "
 
 

@@ -63,7 +63,8 @@ def capacity_sentence(found: Capacity) -> str:
     given; where nothing meets what is promised, the best there is."""
     plain, ours = found.plain, found.speculative
     if not ours.within.value and not plain.within.value:
-        return f"No rate is low enough{promise(found)}: {_best(found)} {_SHORTER}"
+        best = _at_best(ours) or _at_best(plain)
+        return f"No rate is low enough{promise(found)}: {_best(found)} {best or _SHORTER}"
     if found.demand is None:
         return (
             f"{_carries(found)} Say what you serve, and the number of GPUs follows."
@@ -82,12 +83,29 @@ def capacity_sentence(found: Capacity) -> str:
     assert plain.replicas is not None
     change = ours.replicas.with_(plain.replicas, _fewer)
     return (
-        f"{falls(change)}{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} "
+        f"{_first(falls(change))}{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} "
         f"{served}{_bills(ours, plain)}."
     )
 
 
 _SHORTER = "A shorter step would help: more GPUs a replica (TP), a faster one, fewer bits a weight."
+
+
+def _first(said: str) -> str:
+    """What is open is to be measured."""
+    is_open = said.startswith("It is open")
+    return f"Measure first, {said[0].lower()}{said[1:]}" if is_open else said
+
+
+def _at_best(arm: Arm) -> str:
+    """What an arm without a rate in the middle carries at the best end of its range."""
+    if not arm.within.high:
+        return ""
+    how = f"with γ={arm.gamma}" if arm.gamma else "without speculation"
+    return (
+        f"At the best end of its range a replica carries {significant(arm.within.high)} requests/s "
+        f"{how}: measure what a request alone takes first."
+    )
 
 
 def _fewer(now: FloatArray, before: FloatArray) -> FloatArray:
@@ -129,7 +147,8 @@ def _best(found: Capacity) -> str:
 def _alone(arm: Arm, found: Capacity) -> str:
     """That one arm has no rate within what is promised."""
     how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
-    return f"{how} no rate is low enough: a request alone takes {_time(arm)}."
+    said = f"{how} no rate is low enough: a request alone takes {_time(arm)}."
+    return " ".join(filter(None, (said, _at_best(arm))))
 
 
 def _time(arm: Arm) -> str:
@@ -173,13 +192,14 @@ def _saved(dollars: Estimate) -> str:
     low, high = dollars.low, dollars.high
     if low is None or high is None or low == high:
         return ""
-    most = "without end" if math.isinf(high) else usd(high)
+    if math.isinf(low) or math.isinf(high):
+        least = low if low > 0.0 else -high
+        return f", at least {usd(least)} {'less' if low > 0.0 else 'more'}" if least > 0.0 else ""
     if low >= 0.0:
-        return f", {usd(low)} to {most} less"
+        return f", {usd(low)} to {usd(high)} less"
     if high <= 0.0:
-        return f", {usd(-high)} {'or more' if math.isinf(low) else f'to {usd(-low)}'} more"
-    worst = "without end" if math.isinf(low) else usd(-low)
-    return f", from {worst} more to {most} less"
+        return f", {usd(-high)} to {usd(-low)} more"
+    return f", from {usd(-low)} more to {usd(high)} less"
 
 
 def _whole(number: float | None) -> str:
@@ -243,6 +263,8 @@ def crossover_sentence(found: Capacity) -> str:
     )
     switched = found.switched
     assert switched is not None
+    if not switched.within.value:
+        return said
     return (
         f"{said} Turned off there, a replica carries {significant(switched.within.value)} "
         f"requests/s{promise(found)}, and is faster while load is low."
