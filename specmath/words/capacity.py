@@ -300,7 +300,7 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
     notes = [
         "Means: requests come at random, prompts and outputs are of one length. Bursts and mixed "
         "lengths make queues that are not in it, so that near the largest rate times are too low: "
-        "headroom is for them.",
+        "headroom is for them. One request in a hundred takes longer still: Slow requests (p99).",
         "A server that is slower than computed is fuller as well: ranges widen with the rate.",
         "Sequences are limited by memory alone: an engine's own limit (max_num_seqs) may be lower.",
     ]
