@@ -27,8 +27,9 @@ from specmath.words.tails import (  # noqa: E402
 found = tails(prediction())
 shown = tails_table(found)
 furniture.say(tail_sentence(found), "hourglass_bottom")
-left, right = st.columns([10, 11], gap="medium")
-with left, st.container(key="wide_tails"):
+with st.container(key="first"):  # on a phone its numbers come before the inputs
+    left, right = st.columns([10, 11], gap="medium")
+with left, st.container(key="answer_card"), st.container(key="wide_tails"):
     furniture.plain_table(tails_part(shown, "request", "decode"))
 with right:
     furniture.chart(

@@ -1,21 +1,18 @@
 """How many GPUs? What a replica carries of requests that come by themselves, and within what time.
 
-The open loop of the server law (`specmath.serving.loop`), solved for its rate:
-
-    λ = D / ((N−1) step/τ + D P)        D = λ (N−1) TPOT requests decode in the mean, D ≤ B_max
-
-D runs from one request alone to what memory holds. Times rise along it, so that the largest rate
-within a time is where that time is met, and λ_max where none is. What is not known moves the state:
-a server that is slower than computed is fuller as well, so that ranges widen towards λ_max.
+The open loop of the server law (`specmath.serving.loop`) over its rate λ, from one request alone to
+λ_max, at which memory is full. Times rise along it, so that the largest rate within a time is where
+that time is met, and λ_max where none is. What is not known moves the state: a slower server than
+computed is fuller as well, so that ranges widen towards λ_max.
 
     replicas = ⌈demand / ((1 − headroom) λ)⌉
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -30,7 +27,7 @@ from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
 from specmath.scenario.server import requests_of
-from specmath.serving.loop import Grid, Requests, largest_rate, open_at
+from specmath.serving.loop import Grid, Requests, first_token, largest_rate, open_loop
 from specmath.serving.pair import ServedPair
 from specmath.speculation import ROUNDING
 
@@ -47,17 +44,19 @@ holds, or that steps and prompts take as long for more of them."""
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
 
-HALVINGS = 44
-MESH = 72
-"""Numbers of decoding requests between which the joint points are interpolated."""
+USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
+"""Of λ_max, between which the joint points are interpolated."""
 
-ALONE = 1e-9
-"""Requests that decode at a rate towards 0."""
+TINY = 1e-12
+"""Seconds: of no prompt there is no first token to wait for."""
+
+NEAR = 1.0 - 1e-9
+"""As near to the largest rate as a state is asked for."""
 
 TWICE = 1.1
 """How many times the rate twice the memory must carry for memory to be what limits it."""
 
-SWEEP, SWEEPS = 33, 4
+SWEEP, SWEEPS = 33, 3
 """Rates among which a crossing is bracketed, and how often again within the bracket."""
 
 BoolArray = NDArray[np.bool_]
@@ -351,7 +350,8 @@ def _month(count: ArrayLike, gpus: int, price: float) -> FloatArray:
 class _Server:
     """What serves: seconds over batches in the middle, τ over γ = 0 … K, and what is open.
 
-    `factors`: measured over computed times over γ.
+    `factors`: measured over computed times over γ; `chunks`: steps that read one prompt; `alone`:
+    seconds of a plain step of one sequence.
     """
 
     base: Endpoint
@@ -359,12 +359,8 @@ class _Server:
     grid: Grid
     tokens: FloatArray
     factors: FloatArray
-
-    @cached_property
-    def fresh(self) -> FloatArray:
-        """Tokens of a prompt that are read, over γ."""
-        plain, ours = (self.requests.fresh_tokens(speculative=arm) for arm in (False, True))
-        return np.where(np.arange(len(self.tokens)) == 0, plain, ours)
+    chunks: FloatArray
+    alone: float
 
     @cached_property
     def held(self) -> FloatArray:
@@ -382,59 +378,58 @@ class _Server:
         return (self.grid.step(batch) * self.factors,
                 self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
 
-    def states(self, decoding: FloatArray) -> dict[str, FloatArray]:
-        """Rate, batch and times where so many decode, of each γ on the last axis."""
-        others = np.minimum(decoding, self.held - 1.0)
-        step = self.grid.step(1.0 + others) * self.factors
-        prompt = self.grid.at(self.grid.prompts, np.maximum(others, 1.0)) * self.factors
-        rate, tpot, ttft = open_at(
-            self.requests, decoding, others, step, self.tokens, prompt, self.fresh
-        )
+    def states(self, rates: FloatArray) -> dict[str, FloatArray]:
+        """Batch and times at rates of each γ on the last axis."""
+        batch, step, prompt, _, tpot, queue = open_loop(
+            self.requests, rates, self.tokens, self.held,
+            lambda held: self.grid.step(held) * self.factors,
+            lambda others, each: self.grid.prompt(others, each) * self.factors,
+        )  # fmt: skip
+        alone = self.alone * self.factors
+        ttft = first_token(self.chunks, self.grid.ahead, step, alone, batch, prompt) + queue
         e2e = ttft + (self.requests.output_tokens - 1) * tpot
-        batch = 1.0 + others
-        return {"rate": rate, "batch": batch, "tpot": tpot, "ttft": ttft, "e2e": e2e}
-
-    def _where(
-        self, shape: tuple[int, ...], less: Callable[[dict[str, FloatArray]], BoolArray]
-    ) -> FloatArray:
-        """The number of decoding requests up to which the state is `less`, by halving."""
-        low, high = np.full(shape, ALONE), np.broadcast_to(self.held, shape).copy()
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            below = less(self.states(middle))
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return low
+        return {"batch": batch, "tpot": tpot, "ttft": ttft, "e2e": e2e}
 
     def over(self, rates: FloatArray) -> dict[str, FloatArray]:
         """The states at those rates [rates, γ]; beyond λ_max that at λ_max."""
-        shape = (len(rates), len(self.tokens))
-        return self.states(
-            self._where(shape, lambda now: np.asarray(now["rate"] <= rates[:, None]))
-        )
+        return self.states(np.minimum(rates[:, None], self.most * NEAR))
 
     def only(self, *gammas: int) -> _Server:
         """The same with those γ alone."""
         g, chosen = self.grid, list(gammas)
-        verify, draft, extra, prompts = (
-            part[:, chosen] for part in (g.verify, g.draft, g.extra, g.prompts)
-        )
-        grid = Grid(g.batches, verify, draft, extra, prompts, g.most[chosen], g.groups)
-        one = replace(self, grid=grid, tokens=self.tokens[chosen], factors=self.factors[chosen])
-        one.__dict__["fresh"] = self.fresh[chosen]
-        return one
+        grid = replace(
+            g, verify=g.verify[:, chosen], draft=g.draft[:, chosen], extra=g.extra[:, chosen],
+            prompts=g.prompts[:, chosen], most=g.most[chosen],
+            sharing=None if g.sharing is None else g.sharing[:, chosen],
+        )  # fmt: skip
+        return replace(self, grid=grid, tokens=self.tokens[chosen], factors=self.factors[chosen],
+                       chunks=self.chunks[chosen])  # fmt: skip
 
     def within(self, slo: Mapping[Slo, float]) -> tuple[FloatArray, tuple[Limit, ...]]:
         """The largest rate within what is promised over γ, and what limits it."""
         best, limits = self.most.copy(), self._full()
         for name, seconds in slo.items():
-            met = self._where(self.tokens.shape, partial(_within, name, seconds))
-            alone = self.states(np.full(self.tokens.shape, ALONE))[name] <= seconds
-            full = self.states(self.held)[name] <= seconds
-            rate = np.where(alone, self.states(met)["rate"], 0.0)
-            rate = np.where(full, self.most, np.minimum(rate, self.most))
+            rate = self._met(name, seconds)
             limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
             best = np.minimum(best, rate)
         return best, tuple(limits)
+
+    def _met(self, name: Slo, seconds: float) -> FloatArray:
+        """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
+        low, high = np.zeros(len(self.tokens)), self.most * NEAR
+        first: FloatArray | None = None
+        for _ in range(SWEEPS):
+            rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
+            times = self.states(rates)[name]
+            after, share = _between(times, seconds)
+            if first is None:
+                first = times
+            before = np.take_along_axis(rates, after - 1, 0)[0]
+            low, high = before, np.take_along_axis(rates, after, 0)[0]
+        rate = low + share * (high - low)
+        assert first is not None
+        met = np.where(first[-1] <= seconds, self.most, rate)
+        return np.where(first[0] > seconds, 0.0, met)
 
     def _full(self) -> list[Limit]:
         """What limits λ_max over γ: memory where twice the sequences, each as dear as the last
@@ -481,51 +476,49 @@ class _Server:
         return Estimate(value, points, Basis(self.base.basis.kind, over=over))
 
     def points(self, gamma: int) -> _Points:
-        """One arm at every joint point: [corners, draws] over numbers of decoding requests."""
+        """One arm at every joint point: [corners, draws] over rates."""
         base, g, one = self.base, self.grid, self.only(gamma)
         assert base.plain is not None
         slow = np.ones((1, 1))
         if base.plain.points is not None:
             slow = np.asarray(base.plain.points / base.plain.value)
-        held = float(one.held[0])
-        decoding = np.concatenate(([ALONE], np.geomspace(min(1e-3, held / 2), held, MESH)))
-        others = np.minimum(decoding, held - 1.0)
-        tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)
-        more = _positions(base) * gamma
+        tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)[:, None]
+        more, slow = _positions(base) * gamma, slow * one.factors[0]
+        plains, ours, alone = g.steps[:, 0], one.grid.steps[:, 0], one.grid.prompts[:, 0]
 
-        def steps(batch: FloatArray) -> FloatArray:
-            plain = np.interp(batch, g.batches, g.steps[:, 0])[:, None, None]
-            step = np.interp(batch, g.batches, g.verify[:, gamma] + g.draft[:, gamma]
-                             + g.extra[:, gamma])[:, None, None]  # fmt: skip
+        def step(batch: FloatArray) -> FloatArray:
+            plain = np.interp(batch, g.batches, plains)
+            if gamma == 0:
+                return np.asarray(plain * slow)
             # The grid has the middle of what a verified position costs.
-            step = step + (more - more.mean())[:, None] * plain
-            drawn = plain + base.excess * (step - plain) if gamma else plain
-            return np.asarray(drawn * slow * one.factors[0])
+            each = np.interp(batch, g.batches, ours) + (more - more.mean())[:, None] * plain
+            return np.asarray((plain + base.excess * (each - plain)) * slow)
 
-        def prompts(batch: FloatArray) -> FloatArray:
-            each = np.interp(batch, g.batches, g.prompts[:, gamma])[:, None, None]
-            return np.asarray(each * base.prompts * slow * one.factors[0])
+        def prompt(others: FloatArray, each_step: FloatArray) -> FloatArray:
+            each = np.interp(others, g.batches, alone)
+            if one.grid.sharing is not None:
+                m = np.maximum(each_step, 1e-9)
+                beyond = np.interp(others, g.batches, one.grid.sharing[:, 0])
+                each = each + beyond * (1.0 + np.expm1(-m) / m)
+            return np.asarray(each * base.prompts * slow)
 
-        rate, tpot, ttft = open_at(
-            self.requests, decoding[:, None, None], others[:, None, None], steps(1.0 + others),
-            tokens[:, None], prompts(np.maximum(others, 1.0)), one.fresh,
-        )  # fmt: skip
-        last = np.array([held])
-        most = largest_rate(self.requests, held, steps(last), tokens[:, None], prompts(last))[0]
+        held = one.held[0]
+        shape = (len(base.corners), max(slow.size, base.excess.size))
+        last = np.full((1, 1), held)
+        each = np.interp(last, g.batches, alone) * base.prompts * slow
+        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
+        rate = np.array(USES)[:, None, None] * most
+        batch, seconds, read, _, tpot, queue = open_loop(
+            self.requests, rate, tokens, held, step, prompt
+        )
+        ttft = queue + first_token(one.chunks, g.ahead, seconds, self.alone * slow, batch, read)
         e2e = ttft + (self.requests.output_tokens - 1) * tpot
-        shape = (len(decoding), len(base.corners), max(slow.size, base.excess.size))
-        rate, tpot, ttft, e2e = (np.broadcast_to(x, shape) for x in (rate, tpot, ttft, e2e))
-        return _Points(rate, {"tpot": tpot, "ttft": ttft, "e2e": e2e},
-                       np.broadcast_to(most, shape[1:]))  # fmt: skip
-
-
-def _within(name: Slo, seconds: float, now: Mapping[str, FloatArray]) -> BoolArray:
-    return np.asarray(now[name] <= seconds)
+        return _Points(rate, {"tpot": tpot, "ttft": ttft, "e2e": e2e}, most)
 
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """Rates and times [decoding, corners, draws] of an arm, ascending, and λ_max of each point."""
+    """Rates and times [uses, corners, draws] of an arm, ascending, and λ_max of each point."""
 
     rate: FloatArray
     times: Mapping[Slo, FloatArray]
@@ -537,7 +530,7 @@ class _Points:
         for rate in rates:
             after, share = _between(self.rate, rate)
             for name, times in self.times.items():
-                told = np.where(rate < self.most, _mixed(times, after, share), np.inf)
+                told = np.where(rate < self.most, _mixed_times(times, after, share), np.inf)
                 found[name].append(told)
         return found
 
@@ -546,7 +539,7 @@ class _Points:
         best = self.most
         for name, seconds in slo.items():
             times = self.times[name]
-            after, share = _between(times, seconds)
+            after, share = _between(-1.0 / np.maximum(times, TINY), -1.0 / seconds)
             rate = np.where(times[-1] <= seconds, self.most, _mixed(self.rate, after, share))
             best = np.minimum(best, np.where(times[0] <= seconds, rate, 0.0))
         return best
@@ -563,6 +556,14 @@ def _between(rising: FloatArray, value: float) -> tuple[IntArray, FloatArray]:
 def _mixed(values: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
     low, high = (np.take_along_axis(values, at, 0)[0] for at in (after - 1, after))
     return np.asarray(low + share * (high - low))
+
+
+def _mixed_times(times: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
+    """Times rise much as 1/(1 − λ/λ_max) does: their reciprocals lie nearly on a line."""
+    low, high = (
+        1.0 / np.maximum(np.take_along_axis(times, at, 0)[0], TINY) for at in (after - 1, after)
+    )
+    return np.asarray(1.0 / (low + share * (high - low)))
 
 
 def _positions(base: Endpoint) -> FloatArray:
@@ -596,4 +597,6 @@ def _server(s: Scenario, factors: tuple[float, float]) -> _Server:
     grid = replace(grid, verify=grid.verify + grid.steps[:, :1] * more)
     tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
     each = np.where(gammas == 0, *factors)
-    return _Server(base, asked, grid, tokens, each)
+    plain, ours = (asked.fresh_tokens(speculative=arm) for arm in (False, True))
+    chunks = np.ceil(np.where(gammas == 0, plain, ours) / asked.chunk_tokens)
+    return _Server(base, asked, grid, tokens, each, chunks, float(grid.steps[0, 0]))

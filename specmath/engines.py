@@ -57,6 +57,12 @@ class Engine:
         engines fuse them with what follows.
     eight_bit_cache
         The same of reading a cache in 8 bits, on GPUs that compute in 8 bits and not in 4.
+    hides_host
+        Whether the host plans the next step while this one runs, so that the plain steps of a
+        dense model do not wait for it, and a request that comes waits for one step more. What is
+        fitted to mixtures was seen on servers that do.
+    like
+        The engine whose measurements stand for it; "" its own.
     rows
         Measurements behind it; 0: assumed.
     source
@@ -75,6 +81,8 @@ class Engine:
     communication: float = 1.0
     fused_communication: float = 1.0
     eight_bit_cache: float = 1.0
+    hides_host: bool = False
+    like: str = ""
     name: str = "other"
     label: str = ""
     rows: int = 0
@@ -85,6 +93,11 @@ class Engine:
             real(name, getattr(self, name), 0)
         real("position", self.position, 0)
         real("weights", list(self.weights.values()), 0, low_open=True)
+
+    @property
+    def seen_as(self) -> str:
+        """The name under which measurements of it are kept."""
+        return self.like or self.name
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -109,6 +122,8 @@ def _engine(name: str, row: Mapping[str, Any], fit: Mapping[str, Any]) -> Engine
         communication=fit.get("communication", 1.0),
         fused_communication=fit.get("fused_communication", 1.0),
         eight_bit_cache=row.get("eight_bit_cache", 1.0),
+        hides_host=row.get("hides_host", False),
+        like=row.get("like", ""),
         label=row["label"],
         rows=row["n"] + fit.get("n", 0),
         source=row["source"] + fitted,
@@ -118,8 +133,13 @@ def _engine(name: str, row: Mapping[str, Any], fit: Mapping[str, Any]) -> Engine
 @cache
 def catalogue() -> Mapping[str, Engine]:
     """Every engine that is known, by name."""
-    fits = _read("engines_fitted.toml")
-    return {n: _engine(n, row, fits.get(n, {})) for n, row in _read("engines.toml").items()}
+    fits, rows = _read("engines_fitted.toml"), _read("engines.toml")
+    return {
+        name: _engine(
+            name, rows.get(row.get("like"), {}) | row, fits.get(row.get("like", name), {})
+        )
+        for name, row in rows.items()
+    }
 
 
 EIGHT_BIT_CACHE = (0.07, 0.13)
@@ -134,10 +154,12 @@ WITHOUT = " without "
 @cache
 def _without(name: str, model: str) -> Engine:
     """The engine as fitted to the rows of other models; itself where that model set nothing."""
-    fits = _read("engines_fitted.toml").get(name, {}).get("without", {})
+    like = named(name).seen_as
+    fits = _read("engines_fitted.toml").get(like, {}).get("without", {})
     if model not in fits:
         return named(name)
-    return _engine(name, _read("engines.toml")[name], fits[model])
+    rows = _read("engines.toml")
+    return _engine(name, rows[like] | rows[name], fits[model])
 
 
 def named(name: str) -> Engine:

@@ -20,7 +20,15 @@ from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
 from specmath.scenario.files import build, from_toml, revised, to_link, to_toml
 from specmath.scenario.server import pair_of, requests_of
-from specmath.serving.loop import Grid, Requests, Steady, largest_rate, open_at, steady
+from specmath.serving.loop import (
+    Grid,
+    Requests,
+    Steady,
+    first_token,
+    largest_rate,
+    open_loop,
+    steady,
+)
 from specmath.tables import capacity_rates_table, capacity_table, gamma_capacity_table
 from specmath.words.capacity import capacity_sentence, crossover_sentence, limits_sentence
 
@@ -72,14 +80,25 @@ def by_halving(low: float, high: float, holds: Callable[[float], bool], rounds: 
 
 
 def test_a_step_that_takes_as_long_for_any_batch_by_hand() -> None:
-    """100 steps of 10 ms and 2 tokens each: 0.5 s a request. 10 decode at λ = 10 / (0.5 + 10 P);
-    with P = 20 ms that is 100/7, and a token takes 5 ms / (1 − 2/7) = 7 ms."""
+    """100 tokens of 10 ms for 2, prompts of 20 ms, 10 requests/s: prompts fill a fifth of the time,
+    κ = 1/0.64 − 1 others begin with one, and a token takes 5 ms / 0.8 + κ 20 ms / 200."""
     asked = Requests(prompt_tokens=100, output_tokens=101, request_rate=1.0)
-    rate, tpot, ttft = open_at(asked, 10.0, 10.0, 0.01, 2.0, 0.02, 100.0)
-    assert float(rate) == pytest.approx(100 / 7, rel=1e-12)
-    assert float(tpot) == pytest.approx(0.007, rel=1e-12)
-    # One's own prompt, one and a half steps, and the queue: u P / (2 (1−u)) with u = 2/7.
-    assert float(ttft) == pytest.approx(0.02 + 0.015 + (2 / 7) * 0.02 / (2 * 5 / 7), rel=1e-12)
+    rate, step, prompt = np.array([10.0]), np.array([0.01]), np.array([0.02])
+    batch, _, _, busy, tpot, queue = open_loop(
+        asked,
+        rate,
+        np.array([2.0]),
+        40.0,
+        lambda held: step + 0 * held,
+        lambda o, _: 0 * o + prompt,
+    )
+    assert busy == pytest.approx(0.2)
+    assert tpot == pytest.approx(0.00625 + 0.5625 * 0.02 / 200, rel=1e-9)
+    assert batch == pytest.approx(1 + 10 * 100 * 0.00630625 + 0.5625, rel=1e-9)
+    assert queue == pytest.approx(0.2 * 0.02 / (2 * 0.8))
+    # One's own prompt in a step of its own, and half of the one under way.
+    first = first_token(np.array([1.0]), 0.0, step, 0.01, batch, prompt)
+    assert first == pytest.approx(0.02 + 0.015)
     # 40 fill the memory: 1 / (0.02 + 0.5/40).
     most = largest_rate(asked, 40.0, 0.01, 2.0, 0.02)
     assert float(most) == pytest.approx(1 / 0.0325, rel=1e-12)
@@ -130,22 +149,6 @@ def test_at_each_rate_it_is_the_prediction_there(given: dict[str, Any]) -> None:
             assert at.e2e.value == pytest.approx(p.whole_request[which].value, rel=1e-6)
 
 
-@pytest.mark.parametrize("given", [SERVED, LOOKED_UP])
-def test_the_loop_by_going_round_it(given: dict[str, Any]) -> None:
-    """Requests that decode, the time of a token among so many, and round again until both stay."""
-    grid, asked, tokens = _loop(tuple((given | {"request_rate": 0.001}).items()))
-    most = loop_at(given, 0.001).most_requests
-    for use in (0.1, 0.6, 0.9):
-        rate = float(most[[0, 3]].min()) * use
-        tpot = grid.step(np.ones(tokens.shape)) / tokens
-        for _ in range(300):
-            others = np.minimum(rate * asked.decoded_tokens * tpot, grid.most - 1.0)
-            prompt = grid.at(grid.prompts, np.maximum(others, 1.0))
-            round_again = grid.step(1.0 + others) / tokens / (1.0 - rate * prompt)
-            tpot = 0.5 * tpot + 0.5 * round_again
-        assert loop_at(given, rate).tpot[[0, 3]] == pytest.approx(tpot[[0, 3]], rel=1e-6)
-
-
 @pytest.mark.parametrize("given", [SERVED, LOOKED_UP, LONG])
 def test_littles_law_the_roof_and_the_memory(given: dict[str, Any]) -> None:
     found = of(given)
@@ -155,9 +158,15 @@ def test_littles_law_the_roof_and_the_memory(given: dict[str, Any]) -> None:
             assert 0.0 < at.use < 1.0
             assert at.batch <= arm.held + 1e-9
             decoding = at.rate * (n - 1) * at.tpot.value
-            assert at.batch == pytest.approx(1.0 + min(decoding, arm.held - 1.0), rel=1e-6)
-            # No more tokens than full steps give, prompts aside.
+            # Besides those who decode, those whose prompts came in the same burst.
+            assert at.batch >= min(1.0 + decoding, arm.held) * (1 - 1e-3) or at.use > 0.95
             assert at.rate <= arm.most.value
+
+
+def test_littles_law_where_others_read_the_prompts() -> None:
+    for at in of(decode_only="yes").speculative.at[:-3]:
+        decoding = at.rate * 255 * at.tpot.value
+        assert at.batch == pytest.approx(1.0 + decoding, rel=1e-4)
 
 
 def test_the_largest_rate_is_that_of_the_loop() -> None:
@@ -202,7 +211,7 @@ def test_a_scan_over_rates_finds_the_same() -> None:
 
 
 def test_a_looser_promise_carries_more_up_to_what_there_is() -> None:
-    each = [of(slo_tpot_ms=ms) for ms in (8, 10, 15, 25, 60)]
+    each = [of(slo_tpot_ms=ms) for ms in (8, 10, 15, 25, 250)]
     for tight, loose in pairwise(each):
         assert tight.plain.within.value <= loose.plain.within.value
         assert (tight.by_gamma[1] <= loose.by_gamma[1]).all()
@@ -215,7 +224,7 @@ def test_the_crossover_is_where_the_loop_gains_nothing() -> None:
     found = of(LOOKED_UP)
     assert found.crossover is not None
     load = loop_at(LOOKED_UP, found.crossover)
-    assert load.tpot[0] == pytest.approx(load.tpot[found.gamma], rel=1e-5)
+    assert load.tpot[0] == pytest.approx(load.tpot[found.gamma], rel=1e-3)
     before, after = (at_rate(LOOKED_UP, found.crossover * x) for x in (0.97, 1.02))
     assert before.walltime_improvement > 1.0 > after.walltime_improvement
     assert found.surely < found.crossover
@@ -244,23 +253,28 @@ def test_a_joint_point_by_its_own_fixed_point() -> None:
     at = next(a for a in found.speculative.at if a.use > 0.4)
     slow = endpoint.plain.points[0] / endpoint.plain.value
     tokens = float(endpoint.speculation.tokens(3))
+    grid, _, _ = _loop(tuple((SERVED | {"request_rate": 0.001}).items()))
+    assert grid.sharing is not None
 
-    def computed(batch: float) -> tuple[float, float, float]:
-        """A plain step, one with the draft and a prompt in the company of a batch."""
-        rate = by_halving(1e-5, found.plain.most.value * 0.9999,
-                          lambda r: float(loop_at(SERVED, r).batch[3]) < batch, 15)  # fmt: skip
-        load = loop_at(SERVED, rate)
-        return float(load.plain[3]), float(load.step[3]), float(load.prompt[3])
+    def at_batch(values: np.ndarray, batch: float) -> float:
+        return float(np.interp(batch, grid.batches, values))
 
-    for draw in (17,):
+    for draw in (17, 200):
         e, f, p = endpoint.excess[draw], slow[draw], endpoint.prompts[draw]
-        tpot = at.tpot.value
-        for _ in range(7):
-            plain, step, prompt = computed(1.0 + at.rate * 255 * tpot)
-            spent = f * (plain + e * (step - plain)) / tokens
-            tpot = 0.5 * tpot + 0.5 * spent / (1.0 - at.rate * f * p * prompt)
+        tpot, busy, seconds = at.tpot.value, 0.0, 0.01
+        for _ in range(200):
+            others = at.rate * 255 * tpot
+            m = at.rate * seconds / (1 - busy)
+            read = at_batch(grid.prompts[:, 3], others)
+            read += at_batch(grid.sharing[:, 3], others) * (1 - (1 - math.exp(-m)) / m)
+            busy = at.rate * f * p * read
+            burst = 1 / (1 - busy) ** 2 - 1
+            plain = at_batch(grid.steps[:, 0], 1 + others + burst)
+            seconds = f * (plain + e * (at_batch(grid.steps[:, 3], 1 + others + burst) - plain))
+            new = seconds / tokens / (1 - busy) + burst * f * p * read / (2 * 255)
+            tpot = 0.7 * tpot + 0.3 * new
         assert at.tpot.points is not None
-        assert at.tpot.points[0, draw] == pytest.approx(tpot, rel=5e-3)
+        assert at.tpot.points[0, draw] == pytest.approx(tpot, rel=1e-2)
 
 
 def test_ranges_hold_the_middle_and_widen_towards_the_largest_rate() -> None:

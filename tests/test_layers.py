@@ -15,8 +15,9 @@ FLOORS = (
     "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "renewal", "speculation",
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "scenario", "sensitivity",
-    "predict", "tails", "frontier", "schedule", "load", "launch", "bill", "capacity", "drafts",
-    "options", "logs", "review", "measure", "published", "words", "tables", "charts", "cli",
+    "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
+    "bill", "capacity", "drafts", "options", "logs", "review", "measure", "published", "words",
+    "tables", "charts", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

@@ -3,6 +3,7 @@ equations, and a simulation, step by step, of a real pair."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -63,7 +64,8 @@ def test_one_request_waits_for_nobody(load: dict[str, int]) -> None:
     found = state(**load)
     assert found.waiting.tolist() == [0, 0]
     np.testing.assert_allclose(found.tpot, step_of(1) / TAU)
-    np.testing.assert_allclose(found.ttft, PROMPT)
+    # Whoever reads a prompt alone takes a step all the same, and drafts nothing in it.
+    np.testing.assert_allclose(found.ttft, PROMPT + step_of(1)[0])
     assert gain(found) == pytest.approx(RATIO)
 
 
@@ -186,38 +188,78 @@ def test_one_wave_by_hand() -> None:
 
 
 def test_the_open_loop_by_hand() -> None:
-    """Step linear in the batch, so that TPOT = (a + b) / (τ (1 − λP) − b λ n) in closed form."""
-    rate, n = 5.0, 200
+    """λP = 0.2: κ = 1/0.8² − 1 = 0.5625 others begin in the same burst. The step is linear in the
+    batch, so that TPOT (τ (1 − λP) − b λ n) = a + b (1 + κ) + τ (1 − λP) κ P / 2n in closed form,
+    with κ P / 2n = 0.05625 ms."""
+    rate, n, burst = 5.0, 200, 0.5625
     found = state(request_rate=rate)
     cost = np.array([1.0, SPECULATIVE])
-    by_hand = (FLAT + SLOPE) * cost / (TAU * (1 - rate * PROMPT) - SLOPE * cost * rate * n)
+    alone = (FLAT + SLOPE * (1 + burst)) * cost + TAU * 0.8 * 5.625e-5
+    by_hand = alone / (TAU * 0.8 - SLOPE * cost * rate * n)
     np.testing.assert_allclose(found.tpot, by_hand, rtol=1e-9)
-    np.testing.assert_allclose(found.batch, 1 + rate * n * by_hand, rtol=1e-9)
-    # S is the share λP of the time, in both arms.
-    np.testing.assert_allclose(found.waiting / found.tpot, rate * PROMPT)
+    np.testing.assert_allclose(found.batch, 1 + burst + rate * n * by_hand, rtol=1e-9)
+    # S is the share λP of the time, in both arms, and half of the burst.
+    share = (found.waiting - 0.8 * 5.625e-5) / found.tpot
+    np.testing.assert_allclose(share, rate * PROMPT, rtol=1e-2)
+    steps = np.diag(step_of(found.batch[:, None]))
+    np.testing.assert_allclose(found.waiting, found.tpot - steps / TAU)
     # The smaller batch that speculation leaves adds to the gain.
     assert found.batch[1] < found.batch[0]
     assert gain(found) > RATIO
-    # By Little's law B₁ − 1 requests decode: throughput is what arrives.
+    # By Little's law B₁ − 1 − κ requests decode: throughput is what arrives.
     assert found.throughput(found.tpot[1], 1) == pytest.approx(rate * 201)
 
 
 def test_in_an_open_loop_prompts_cancel_where_the_batch_costs_nothing() -> None:
-    """Steps that cost the same at every batch: τ/s whatever the prompts take."""
+    """Steps that cost the same at every batch: τ/s whatever the prompts take, but for what half of
+    a burst takes in both arms alike."""
     level = grid()
     flat = Grid(
         level.batches, np.array([[0.01, 0.012]] * 2), np.zeros((2, 2)), np.zeros((2, 2)),
         level.prompts, level.most,
     )  # fmt: skip
     for rate in (0.1, 5.0, 15.0):
-        assert gain(steady(flat, requests(request_rate=rate), TAU)) == pytest.approx(2.5 / 1.2)
+        found, free = steady(flat, requests(request_rate=rate), TAU), 1 - rate * PROMPT
+        rest = found.tpot - (1 / free**2 - 1) * PROMPT / 400
+        assert rest[0] / rest[1] == pytest.approx(2.5 / 1.2)
+        assert rest[0] == pytest.approx(0.01 / free)
 
 
 def test_longer_prompts_leave_an_open_loop_at_a_low_rate_as_it_is() -> None:
     gains = [gain(state((p, p), request_rate=0.05)) for p in (0.0, 0.05, 0.2)]
-    np.testing.assert_allclose(gains, RATIO, rtol=2e-3)
+    np.testing.assert_allclose(gains, RATIO, rtol=3e-3)
     closed = [gain(state((p, p), concurrency=32)) for p in (0.0, 0.05, 0.2)]
     assert closed[0] - closed[2] > 0.5
+
+
+def test_prompts_that_share_a_step_by_hand() -> None:
+    """Steps that cost the same at every batch, 10 ms; two prompts add 10 ms beyond twice 40. With m
+    prompts a step P = 40 ms + 10 ms (1 − (1 − e^−m)/m), m = λ 10 ms / (1 − λP)."""
+    level = grid()
+    ten = np.full((2, 2), 0.01)
+    flat = replace(level, verify=ten, draft=0 * ten, extra=0 * ten, sharing=ten)
+    rate = 10.0
+    found = steady(flat, requests(request_rate=rate), TAU)
+    prompt = 0.04
+    for _ in range(100):
+        m = rate * 0.01 / (1 - rate * prompt)
+        prompt = 0.04 + 0.01 * (1 - (1 - np.exp(-m)) / m)
+    assert 0.0405 < prompt < 0.042
+    free = 1 - rate * prompt
+    burst = (1 / free**2 - 1) * prompt / 400
+    np.testing.assert_allclose(found.tpot, 0.01 / TAU / free + burst, rtol=1e-6)
+
+
+def test_what_two_prompts_add_in_one_step_is_what_the_weights_no_longer_hide() -> None:
+    """Nothing where they fill a step already; never less than none, and most of a short prompt that
+    the weights hide alone."""
+    short, long = (Grid.of(pair_of(), Requests(p, 256, request_rate=1.0), 2) for p in (128, 5000))
+    assert short.sharing is not None
+    assert long.sharing is not None
+    assert not long.sharing.any()
+    assert (short.sharing >= 0).all()
+    assert short.sharing[0, 0] > 0.2 * short.prompts[0, 0]
+    assert Grid.of(pair_of(), Requests(128, 256, concurrency=8), 2).sharing is None
 
 
 def test_the_largest_rate_by_hand_and_beyond_it_a_refusal() -> None:
@@ -307,9 +349,9 @@ def simulated(prompt: int, chunk: int, gamma: int) -> Simulation:
 
 
 def by_law(prompt: int, gamma: int, **load: Any) -> tuple[float, float, float]:
-    """(TPOT, TTFT, largest rate)."""
+    """(TPOT, TTFT, largest rate). The simulation prices prompts that share a step one by one."""
     asked = Requests(prompt, OUTPUT, **load)
-    found = steady(Grid.of(pair_of(), asked, 4), asked, TOKENS)
+    found = steady(replace(Grid.of(pair_of(), asked, 4), sharing=None), asked, TOKENS)
     most = found.most_requests[[0, gamma]].min()
     return float(found.tpot[gamma]), float(found.ttft[gamma]), float(most)
 
@@ -361,14 +403,14 @@ def open_loop(prompt: int, gamma: int, share: float, ended: int, seeds: int) -> 
 @pytest.mark.parametrize(
     ("prompt", "gamma", "share", "low"),
     [
-        (512, 0, 0.25, 0.0), (512, 3, 0.25, 0.01), (512, 0, 0.75, 0.0),
-        pytest.param(512, 3, 0.5, 0.01, marks=pytest.mark.slow),
-        (512, 3, 0.75, 0.02), (2048, 3, 0.25, 0.02), (8000, 3, 0.5, 0.1),
+        (512, 0, 0.25, 0.0), (512, 3, 0.25, 0.01), (8000, 3, 0.5, 0.0),
+        pytest.param(512, 0, 0.75, 0.0, marks=pytest.mark.slow),
+        pytest.param(512, 3, 0.75, 0.02, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_an_open_loop_by_simulation(prompt: int, gamma: int, share: float, low: float) -> None:
-    """Where a prompt costs few steps, within 2% but for the simulation's own spread, which is 3%
-    at three quarters of the largest rate and of long prompts; where it costs many, low."""
+    """Within 2% but for the simulation's own spread, which is 3% at three quarters of the largest
+    rate and of long prompts."""
     # One run of eight spreads by 1.6%, near the largest rate by 4%: there four are averaged.
     tpot, ttft = open_loop(prompt, gamma, share, 2500, 4 if share == 0.75 else 1)
     spread = 0.025 if share < 0.75 and prompt < 8000 else 0.05
@@ -377,26 +419,23 @@ def test_an_open_loop_by_simulation(prompt: int, gamma: int, share: float, low: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("gamma", "low"), [(0, (0.03, 0.09, 0.14, 0.18)), (3, (0.05, 0.11, 0.21, 0.28))]
-)
-def test_an_open_loop_of_long_prompts_by_simulation(gamma: int, low: tuple[float, ...]) -> None:
-    """Known miss: prompts of 0.18 s, which is 25 to 45 steps. TPOT is low by 3, 9, 14 and 18% at
-    25, 50, 75 and 90% of the largest rate, and by 5, 11, 21 and 28% with speculation: a cluster of
-    arrivals fills the batch, and the law knows no clusters."""
-    for share, miss in zip((0.25, 0.5, 0.75, 0.9), low, strict=True):
+@pytest.mark.parametrize(("gamma", "high"), [(0, 0.12), (3, 0.18)])
+def test_an_open_loop_of_long_prompts_by_simulation(gamma: int, high: float) -> None:
+    """Prompts of 0.18 s, which is 25 to 45 steps: without its bursts the law was low by 3, 9, 14
+    and 18% at 25, 50, 75 and 90% of the largest rate, by 5, 11, 21 and 28% with speculation. Now it
+    is 12 and 18% high at 90%: here lengths spread, and those who begin together do not end so."""
+    for share, miss in ((0.5, 0.0), (0.9, high)):
         tpot, _ = open_loop(8000, gamma, share, 6000, 3)
-        assert tpot == pytest.approx(1 - miss, abs=0.03 if share < 0.75 else 0.12), share
+        assert tpot == pytest.approx(1 + miss, abs=0.03 if share < 0.75 else 0.12), share
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prompt", [512, 2048])
-@pytest.mark.parametrize("gamma", [0, 3])
+@pytest.mark.parametrize(("prompt", "gamma"), [(2048, 0), (512, 3)])
 def test_an_open_loop_of_short_prompts_by_simulation(prompt: int, gamma: int) -> None:
-    """Within 3% up to three quarters of the largest rate; at 90% eight runs differ by 10% about a
-    mean that is right within 1%: of three no more can be told than 16%."""
-    for share, most in ((0.25, 0.025), (0.5, 0.04), (0.75, 0.08), (0.9, 0.16)):
-        tpot, _ = open_loop(prompt, gamma, share, 6000, 3)
+    """Within 3% at half the largest rate; at 90% eight runs differ by 10% about a mean that is
+    right within 1%: of two no more can be told than 16%."""
+    for share, most in ((0.5, 0.04), (0.9, 0.16)):
+        tpot, _ = open_loop(prompt, gamma, share, 6000, 2)
         assert 1 - most < tpot < 1 + max(0.04, most if share == 0.9 else 0.0), share
 
 
@@ -404,18 +443,18 @@ def test_an_open_loop_of_short_prompts_by_simulation(prompt: int, gamma: int) ->
 def test_what_the_loops_say_of_speculation_by_simulation() -> None:
     """The gain itself, TPOT without over TPOT with: in a closed loop within 4%; in an open one at
     half the largest rate within 6%."""
-    for prompt in (512, 2048, 8000):
+    for prompt in (512, 8000):
         for load in (4, 32):
             law = by_law(prompt, 0, concurrency=load)[0] / by_law(prompt, 3, concurrency=load)[0]
             runs = [
-                simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, concurrency=load, ended=3000)[0]
+                simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, concurrency=load, ended=1500)[0]
                 for gamma in (0, 3)
             ]
             assert law == pytest.approx(runs[0] / runs[1], rel=0.04)
         rate = 0.5 * by_law(prompt, 0, request_rate=1e-3)[2]
         law = by_law(prompt, 0, request_rate=rate)[0] / by_law(prompt, 3, request_rate=rate)[0]
         runs = [
-            simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, rate=rate, ended=6000)[0]
+            simulated(prompt, 8192, gamma).run(OUTPUT, ALPHA, rate=rate, ended=4000)[0]
             for gamma in (0, 3)
         ]
         assert law == pytest.approx(runs[0] / runs[1], rel=0.06)

@@ -86,7 +86,7 @@ def test_chunks_add_up() -> None:
 
 def test_very_many_chunks_take_no_longer_to_sum() -> None:
     """A token a step: each the increment of one, and the attention of the whole prompt."""
-    one = prefill._shared_seconds(PLACE, np.array([16.0, 17.0]))
+    one = prefill.shared_seconds(PLACE, np.array([16.0, 17.0]))
     tokens = 1_000_000
     attention = 32 * 4 * 32 * 128 * tokens * (tokens / 2)
     speed = PLACE.sixteen_bit.peak * PLACE.sixteen_bit.coefficients.attention_arithmetic_efficiency
@@ -115,7 +115,7 @@ def test_where_decoding_fills_a_step_a_chunk_is_still_a_least_one() -> None:
 
     def by_hand(batch: int, size: int, chunks: int) -> float:
         """Differences of forwards, by the chunk; attention apart, which is the same."""
-        each = prefill._shared_seconds(PLACE, np.array([batch, batch + size], dtype=float))
+        each = prefill.shared_seconds(PLACE, np.array([batch, batch + size], dtype=float))
         return chunks * float(each[1] - each[0])
 
     attention = seconds(512, 300, chunk_tokens=256) - by_hand(300, 128, 4)

@@ -21,6 +21,7 @@ from specmath.published.summary import (
     band_of,
     group_of,
     judged,
+    others,
     summarise,
     value_of,
 )
@@ -128,6 +129,15 @@ def drafters(fair: Sequence[Scored], setters: Container[str], least: int) -> str
     return table(("drafter", *FIGURES, "sources"), rows)
 
 
+def beside(fair: Sequence[Scored]) -> str:
+    """Other tools on the rows that carry their predictions: means of the absolute error."""
+    rows = [
+        [o.quantity, o.tool, str(o.n), f"{o.theirs:.1%}", f"{o.ours:.1%}", o.method]
+        for o in others(fair)
+    ]
+    return table(("quantity", "tool", "stages", "its mean error", "ours", "by"), rows)
+
+
 def section(every: Sequence[Scored]) -> str:
     """Everything between the marks, of a scored record."""
     fair, told = judged(every), summarise(every)
@@ -145,6 +155,8 @@ def section(every: Sequence[Scored]) -> str:
         drafters(fair, setters, 1),
         f"The same where {LOADED} or more requests are in flight:",
         drafters(fair, setters, LOADED),
+        "Stages of a real server at a fixed request rate, beside what other tools said of them:",
+        beside(fair),
     )
     return "\n\n".join(parts)
 

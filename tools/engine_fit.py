@@ -110,7 +110,7 @@ def plain_rows() -> list[Row]:
         if key in seen or endpoint.load is None or endpoint.pair is None:
             continue
         seen.add(key)
-        name, load = str(fields["engine"]), endpoint.load
+        name, load = engines.named(str(fields["engine"])).seen_as, endpoint.load
         if name == UNNAMED:
             continue
         pair = replace(endpoint.pair, engine=engines.named(name))

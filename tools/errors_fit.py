@@ -87,7 +87,7 @@ def plain_ratios(rows: list[tuple[Any, Endpoint]]) -> list[Ratio]:
         tpot, pair = endpoint.tpot_plain, endpoint.pair
         if case.kind != "plain" or "tpot_ms" not in case.measured or tpot is None or pair is None:
             continue
-        group = endpoint.scenario.engine.split(" without ")[0], pair.target.is_moe
+        group = pair.engine.seen_as, pair.target.is_moe
         value = case.measured["tpot_ms"] / 1e3 / tpot.value
         found.append(Ratio(group, family_of(pair.target.name), value))
     return found

@@ -32,7 +32,7 @@ STYLE = """
   display: block; max-width: 100%; overflow-x: auto;
 }
 @media (max-width: 640px) {
-  .st-key-head { gap: 1.2rem; }
+  .st-key-head { gap: 1.2rem; margin-bottom: .5rem; }
   [data-testid=stMainBlockContainer] { padding: 4rem 1rem; }
   [data-testid=stHeading] h2 { font-size: 1.6rem; padding: .25rem 0; }
   [data-testid=stVerticalBlock] > :has(> .st-key-head) { order: -3; }

@@ -117,6 +117,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         REVIEW,
         ("steptime", "hardware:steptime_command", "Milliseconds of one forward, by operator."),
         ("batch", "hardware:batch_command", "Speedup, recommended γ and cost over batch."),
+        ("simulate", "simulate:simulate_command",
+         "Requests one by one, with and without speculation: means and tails, throughput."),
         ("drafts", "drafts:drafts_command",
          "Which draft? Those that a target can have, the best first."),
         ("launch", "hardware:launch_command",

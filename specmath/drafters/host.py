@@ -96,11 +96,11 @@ def hosted(engine: Engine, kind: str) -> Engine:
     >>> hosted(engines.named("none"), "eagle3").pass_
     0.0
     """
-    found = host_of(engine.name, kind) if engine.name and engine.host else None
+    found = host_of(engine.seen_as, kind) if engine.name and engine.host else None
     if found is None:
         return engine
     least = Host(0.0, 0.0, 0.0, 0, None, "")
-    if (kind, engine.name) not in catalogue():
+    if (kind, engine.seen_as) not in catalogue():
         least = replace(least, step=engine.step, pass_=engine.pass_, sequence=engine.draft_sequence)
     return replace(
         engine,
@@ -115,7 +115,7 @@ def state_passes(engine: Engine) -> float:
     the once that the step-time model counts."""
     if not engine.host:
         return 0.0
-    return float(_data()["state"]["passes"].get(engine.name, 0.0))
+    return float(_data()["state"]["passes"].get(engine.seen_as, 0.0))
 
 
 def fall_past_depth() -> float:

@@ -20,8 +20,8 @@ import numpy as np
 from specmath.published.rows import Kind, Quantity, Rows, read
 
 __all__ = [
-    "FILES", "Case", "Code", "Noted", "Reason", "cases_of", "engine_of", "options", "read_notes",
-    "said_of", "shipped", "spelt",
+    "FILES", "Case", "Code", "Noted", "Reason", "cases_of", "engine_of", "newer", "options",
+    "read_notes", "said_of", "shipped", "spelt",
 ]  # fmt: skip
 
 Code = Literal[
@@ -260,12 +260,15 @@ def _of_speculative(cells: Mapping[str, Any], noted: Noted) -> dict[str, Any]:
 
 
 def _of_open_loop(cells: Mapping[str, Any], _: Noted) -> dict[str, Any]:
+    """`output_tokens_measured` is (E2E − TTFT) / ITL + 1: the gaps that the client counted, which
+    are fewer where it saw several tokens, or none, in a message. Where it is a fifth less than what
+    was asked for, the times of requests spread too little for answers that ended early."""
     rate, question = cells["requests_per_second"], cells["question_tokens"]
     shared = cells["shared_system_prompt_tokens"] or 0
     return {
         "load": "" if rate is None else f"{rate:g} requests/s", "cached_tokens": shared,
         "prompt_tokens": None if question is None else question + shared,
-        "output_tokens": cells["output_tokens_measured"] or cells["output_tokens"],
+        "output_tokens": cells["output_tokens"] or cells["output_tokens_measured"],
     }  # fmt: skip
 
 
@@ -370,6 +373,16 @@ def engine_of(text: str) -> str | None:
     small = text.lower()
     fits = (e["name"] for e in _sources()["engine"] if all(word in small for word in e["words"]))
     return next(fits, None)
+
+
+def newer(engine: str, version: tuple[int, int]) -> str | None:
+    """The entry of data/engines.toml that plain decoding is like from a version on; None where it
+    is the engine's own."""
+    for entry in _sources()["version"]:
+        major, minor = map(int, entry["since"].split("."))
+        if entry["engine"] == engine and version >= (major, minor):
+            return str(entry["is"])
+    return None
 
 
 def said_of(table: Table, case: Case) -> str:

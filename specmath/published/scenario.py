@@ -11,7 +11,7 @@ from specmath import drafters, hardware, models
 from specmath.checks import InputError
 from specmath.engines import WITHOUT
 from specmath.models import Model
-from specmath.published.case import Case, Reason, engine_of, options, said_of, spelt
+from specmath.published.case import Case, Reason, engine_of, newer, options, said_of, spelt
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.files import build
 
@@ -191,6 +191,19 @@ def _drafter(case: Case) -> str:
         raise Unscorable("draft model", case.draft_model) from None
 
 
+_VERSION = re.compile(r"\b(\d+)\.(\d+)")
+
+
+def _engine(case: Case) -> str:
+    """The scenario's `engine`; of plain decoding as its version runs it."""
+    found = engine_of(case.engine) or UNNAMED
+    version = _VERSION.search(case.engine)
+    if case.speculates or version is None:
+        return found
+    later = newer(found, (int(version[1]), int(version[2])))
+    return found if later is None else later
+
+
 _SAID = ("prompt_tokens", "output_tokens", "context_tokens", "chunk_tokens", "request_rate")
 """Fields of a scenario that are a case's own."""
 
@@ -265,7 +278,7 @@ def from_served(case: Case, *, anchored: bool = False) -> dict[str, Any]:
     model, name = model_of(case.model, case.config)
     cache = said_of("cache", case) or ("fp8" if case.kv_dtype.startswith("fp8") else "bf16")
     return {
-        **fields, **load, "engine": engine_of(case.engine) or UNNAMED,
+        **fields, **load, "engine": _engine(case),
         "gpu": gpu, "model": name, "draft": draft,
         **_split(case, counted),
         "weight_dtype": _stored(model, case.precision, case.model), "kv_dtype": cache,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from specmath.arms import Server, endpoint_for, replica_of
 from specmath.checks import InputError, short
 from specmath.estimate import Estimate
 from specmath.predict import Prediction, predict
@@ -24,15 +25,20 @@ from specmath.published.scenario import (
     judging_engine,
 )
 from specmath.scenario.files import build
+from specmath.serving.replica import MOST_SEQUENCES
+from specmath.simulate import simulate
 from specmath.speculation import speedup
+from specmath.traffic import poisson
 
 __all__ = ["METHODS", "Method", "Scored", "judge", "runs", "score"]
 
-Method = Literal["theorem", "step timings", "hardware", "anchored", "fixed point", "theirs"]
+Method = Literal[
+    "theorem", "step timings", "hardware", "anchored", "fixed point", "simulation", "theirs"
+]
 METHODS: tuple[Method, ...] = get_args(Method)[:-1]
 """What this product predicts by; "theirs" is another tool's."""
 
-COMPUTED = frozenset({"hardware", "anchored", "fixed point"})
+COMPUTED = frozenset({"hardware", "anchored", "fixed point", "simulation"})
 """Methods that use this product's own numbers, and so a row that set one of them."""
 
 Found = tuple[float, float | None, float | None]
@@ -119,7 +125,7 @@ def score(cases: Iterable[Case], *, told: Callable[[int], None] | None = None) -
     return found
 
 
-LEAST: tuple[Method, ...] = ("hardware", "fixed point")
+LEAST: tuple[Method, ...] = ("hardware", "fixed point", "simulation")
 """Methods that need least of a row, and say where they have no answer."""
 
 
@@ -162,7 +168,11 @@ def _methods(case: Case) -> Iterator[tuple[Method, Answers | Reason]]:
     if answers := _from_ratio(case, timed=True):
         yield "step timings", answers
     computed = _from_hardware(case, anchored=False)
-    yield ("hardware" if case.request_rate is None else "fixed point"), computed
+    if case.request_rate is None:
+        yield "hardware", computed
+    else:
+        yield "fixed point", _by_chunk(case, computed)
+        yield "simulation", _by_chunk(case, _simulated(case))
     if case.plain_ms is not None and case.speculates and not isinstance(computed, Reason):
         yield "anchored", _from_hardware(case, anchored=True)
 
@@ -217,6 +227,50 @@ def _served(found: Prediction, speculates: bool) -> Answers:
         answers["ttft_mean_ms"] = float(load.ttft[found.gamma]) * 1e3, None, None
         answers["e2e_mean_ms"] = float(load.e2e[found.gamma]) * 1e3, None, None
     return answers
+
+
+STAGE_SECONDS = 600.0
+"""How long requests come where a row does not say."""
+
+SEED = 0
+"""Of the arrivals: a stage's own are not known."""
+
+
+def _simulated(case: Case) -> Answers | Reason:
+    """An open loop request by request: Poisson arrivals for as long as the stage lasted."""
+    try:
+        fields, cells = from_served(case), case.cells
+        scenario = asked(fields, judging_engine(case, fields))
+        traffic = poisson(
+            float(case.request_rate or 0.0), scenario.prompt_tokens or 0, scenario.output_tokens,
+            seconds=cells.get("stage_seconds") or STAGE_SECONDS, seed=SEED,
+        )  # fmt: skip
+        server = Server(cells.get("max_num_seqs") or MOST_SEQUENCES, cells.get("kv_tokens"))
+        endpoint = endpoint_for(scenario, traffic, server)
+        found = simulate(replica_of(endpoint, fields["gamma"], traffic, server), traffic)
+    except Unscorable as fault:
+        return fault.reason
+    except InputError as error:
+        return Reason("refused", str(error))
+    times: dict[Quantity, float] = {
+        "itl_mean_ms": found.mean("tpot"), "ttft_mean_ms": found.mean("ttft"),
+        "e2e_mean_ms": found.mean("e2e"), "e2e_p99_ms": found.quantile("e2e", 0.99),
+    }  # fmt: skip
+    return {quantity: (seconds * 1e3, None, None) for quantity, seconds in times.items()}
+
+
+def _by_chunk(case: Case, answers: Answers | Reason) -> Answers | Reason:
+    """With the gap between what the client counted as tokens, where it counted fewer."""
+    counted = case.cells.get("output_tokens_measured")
+    if isinstance(answers, Reason) or not case.output_tokens or not counted or counted < 2:
+        return answers
+    gaps = (case.output_tokens - 1) / (counted - 1)
+    low_high = answers.get("itl_mean_ms")
+    if low_high is None:
+        return answers
+    value, low, high = low_high
+    longer = value * gaps, low and low * gaps, high and high * gaps
+    return {**answers, "itl_mean_ms": longer}
 
 
 def _of(estimate: Estimate) -> Found:

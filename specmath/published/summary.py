@@ -189,11 +189,12 @@ def _sign_right(rows: Sequence[Scored]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """One tool and one quantity: means of |predicted / measured − 1| over the `n` rows that both
-    predict."""
+    """One tool, one quantity and one of our methods: means of |predicted / measured − 1| over the
+    `n` rows that both predict."""
 
     tool: str
     quantity: Quantity
+    method: Method
     n: int
     theirs: float
     ours: float
@@ -204,7 +205,7 @@ def others(scored: Sequence[Scored]) -> tuple[Other, ...]:
 
     Columns such as `vidur_itl_mean`, in ms, stand in the rows of an open loop.
     """
-    errors: dict[tuple[str, Quantity], list[tuple[float, float]]] = {}
+    errors: dict[tuple[str, Quantity, Method], list[tuple[float, float]]] = {}
     for each in scored:
         if each.error is None or each.measured is None or each.case.kind != "open loop":
             continue
@@ -212,6 +213,11 @@ def others(scored: Sequence[Scored]) -> tuple[Other, ...]:
         for column, value in each.case.cells.items():
             if column.endswith(ending) and value is not None:
                 pair = abs(value / each.measured - 1.0), abs(each.error)
-                errors.setdefault((column.removesuffix(ending), each.quantity), []).append(pair)
+                key = column.removesuffix(ending), each.quantity, each.method
+                errors.setdefault(key, []).append(pair)
     means = [Other(*key, len(pairs), *np.mean(pairs, axis=0)) for key, pairs in errors.items()]
-    return tuple(sorted((o for o in means if o.n > 1), key=lambda o: (o.quantity, o.theirs)))
+    return tuple(
+        sorted(
+            (o for o in means if o.n > 1), key=lambda o: (o.quantity, o.theirs, o.tool, o.method)
+        )
+    )

@@ -168,7 +168,7 @@ def tabulated(pair: ServedPair, top: int) -> TabulatedStepCost:
 def error_of(pair: ServedPair) -> Errors:
     """What is taken for the computed steps of this pair."""
     return errors_of(
-        engine=pair.engine.name,
+        engine=pair.engine.seen_as,
         drafter=pair.drafter.kind,
         calibrated=pair.place.calibration.calibrated,
         mixture=pair.target.is_moe,

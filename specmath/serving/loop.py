@@ -9,19 +9,28 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
     closed loop of C    A (D + R) = (C−1) D         B₁ = 1 + A
                         TTFT = P + R (step(B₁) + A P / D)
     one wave of C       A = (C−1)/2      B₁ = C                TTFT = (C+1)/2 P
-    open loop at λ      A = B            B₁ = 1 + B            B = λ (N−1) TPOT, so that
-                        TPOT = step(B₁) s/τ / (1 − λ P), stable iff λ < λ_max
+    open loop at λ      B₁ = 1 + B + κ   B = λ (N−1) TPOT      κ = 1/(1 − λP)² − 1
+                        TPOT = step(B₁) s/τ / (1 − λP) + κ P / (2 (N−1)), stable iff λ < λ_max
                         λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
 
 The closed loop is counted in steps, which all requests share however long they are: one decodes
-for D = (N−1)/τ of them, and before that R go by: half a step that is under way, those that read its
-⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1, where prompts of k chunks fill a share
-u = A k / D < 1 of what steps can read. A decode-only worker has P = 0. B_max is what memory holds.
-Mean-field: no spread of lengths or arrivals, so that an open loop is low near saturation.
+for D = (N−1)/τ of them, and before that R go by: half a step that is under way, one more where an
+engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of a queue as in M/D/1,
+where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. Alone there is only
+the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
+
+While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
+open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
+others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
+of half of them come after its own. Short prompts share steps, m = λ times a step's seconds in the
+mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in
+one step beyond twice one. Beyond that a mean field: no spread of lengths. docs/simulate.md lays it
+beside the simulation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -33,23 +42,20 @@ from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
-from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds
+from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = [
-    "Grid",
-    "Loop",
-    "Requests",
-    "Steady",
-    "largest_rate",
-    "open_at",
-    "steady",
+    "Grid", "Loop", "Requests", "Steady", "first_token", "largest_rate", "open_loop", "steady",
     "waiting_seconds",
-]
+]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
 
 HALVINGS = 50
-"""Of the bracket in which the requests are sought that decode."""
+"""Of the bracket in which the requests are sought that decode in a closed loop."""
+
+ROUNDS = 60
+"""Of an open loop's fixed point, damped by half: it settles to 1e-9 in about thirty."""
 
 MOST_BUSY = 0.95
 """The share of the time for prompts beyond which a queue of them has no mean to speak of."""
@@ -198,7 +204,8 @@ class Grid:
 
     verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
     steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
-    step's tokens of its own.
+    step's tokens of its own. ahead: steps that are planned before the one under way ends. sharing:
+    what two prompts add in one step beyond twice one, as `prompts`; None: nothing.
     """
 
     batches: FloatArray
@@ -208,6 +215,8 @@ class Grid:
     prompts: FloatArray
     most: IntArray
     groups: int = 1
+    ahead: float = 0.0
+    sharing: FloatArray | None = None
 
     @classmethod
     def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
@@ -227,8 +236,10 @@ class Grid:
         length = requests.prompt_tokens
         plain, drafting = _prompts(pair, requests, length, others)
         prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
-        groups = pair.place.attention_dp
-        return cls(batches.astype(float), verify, draft, extra, prompts, most, groups)
+        groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
+        sharing = None if requests.request_rate is None else _sharing(pair, requests, others, top)
+        b = batches.astype(float)
+        return cls(b, verify, draft, extra, prompts, most, groups, ahead, sharing)
 
     def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
@@ -251,6 +262,20 @@ class Grid:
     def step(self, batch: FloatArray) -> FloatArray:
         """Seconds of one step of each γ."""
         return self.at(self.steps, batch)
+
+    def prompt(self, others: FloatArray, each_step: FloatArray | float = 0.0) -> FloatArray:
+        """P of each γ beside so many, `each_step` prompts a step in the mean."""
+        beside = np.maximum(others, 1.0)
+        alone = self.at(self.prompts, beside)
+        if self.sharing is None:
+            return alone
+        m = np.maximum(each_step, 1e-9)
+        return np.asarray(alone + self.at(self.sharing, beside) * (1.0 + np.expm1(-m) / m))
+
+    def shared(self, step: FloatArray, company: FloatArray) -> FloatArray:
+        """Seconds of a step that reads a prompt, less what the prompt adds: that of whoever
+        decodes beside it (a share `company` of the time), else a plain one, for nobody drafts."""
+        return np.asarray(company * step + (1.0 - company) * self.steps[0, 0])
 
 
 def _held_by_memory(pair: ServedPair, top: int) -> IntArray:
@@ -296,6 +321,24 @@ def _prompts(
     return plain, drafting
 
 
+def _sharing(pair: ServedPair, r: Requests, batch: FloatArray, top: int) -> FloatArray:
+    """What two prompts add in one step beyond twice one, (batches, γ); 0 where a step does not hold
+    two. Their attention is the same."""
+
+    def bends(places: Sequence[Placement], hit: float) -> FloatArray:
+        fresh = np.ceil(r.prompt_tokens * (1.0 - hit))
+        if r.decode_only or not 0 < 2 * fresh <= r.chunk_tokens * pair.place.attention_dp:
+            return np.zeros(batch.shape)
+        tokens = np.stack([batch, batch + fresh, batch + 2 * fresh])
+        none, one, two = np.sum([shared_seconds(place, tokens) for place in places], axis=0)
+        return np.asarray(np.maximum(two - 2.0 * one + none, 0.0))
+
+    own = pair.drafter.prefill_place(pair.place)
+    both = [pair.place] if own is None else [pair.place, own]
+    plain, drafting = bends([pair.place], r.prefix_hit), bends(both, r.prefix_hit_speculative)
+    return np.where(np.arange(top + 1) == 0, plain[:, None], drafting[:, None])
+
+
 def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
     """The law's fixed point over γ = 0 … K.
 
@@ -319,9 +362,8 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
         A request rate that plain decoding cannot carry.
     """
     held = grid.most.astype(float)
-    most_requests = largest_rate(
-        requests, held, grid.step(held), tokens, grid.at(grid.prompts, held)
-    )
+    prompt = grid.at(grid.prompts, held)
+    most_requests = largest_rate(requests, held, grid.step(held), tokens, prompt)
     batch, waiting, ttft = _SOLVERS[requests.loop](grid, requests, tokens, most_requests)
     parts = (grid.verify, grid.draft, grid.extra)
     verify, draft, extra = (grid.at(part, batch) for part in parts)
@@ -342,19 +384,27 @@ State = tuple[FloatArray, FloatArray, FloatArray]
 """B₁, S and TTFT over γ."""
 
 
-def _first_token(
-    r: Requests, fresh: FloatArray, step: FloatArray, others: FloatArray, prompt: FloatArray
-) -> FloatArray:
-    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step that the
-    others share, and half of the step that is under way on arrival."""
-    chunks = np.ceil(np.maximum(fresh, 1.0) / r.chunk_tokens)
-    company = np.minimum(others, 1.0)
-    return np.asarray(prompt + (chunks + 0.5) * step * company)
+def _first_token(grid: Grid, r: Requests, batch: FloatArray, prompt: FloatArray) -> FloatArray:
+    """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step; of
+    company half of the step that is under way on arrival, and what is planned."""
+    step = grid.step(batch)
+    return first_token(_chunks(r, batch), grid.ahead, step, grid.steps[0, 0], batch, prompt)
 
 
-def _queue(prompt: FloatArray, busy: FloatArray) -> FloatArray:
-    """Seconds that a prompt waits for those in front of it in an open loop, as in M/D/1."""
-    return np.asarray(busy * prompt / (2.0 * (1.0 - busy)))
+def first_token(
+    chunks: FloatArray, ahead: float, step: FloatArray, alone: ArrayLike, batch: FloatArray,
+    prompt: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """The same of a prompt of so many chunks; `alone`: a plain step of nobody else. All broadcast,
+    seconds."""
+    company = np.minimum(batch - 1.0, 1.0)
+    own = chunks * (company * step + (1.0 - company) * np.asarray(alone))
+    return np.asarray(prompt + own + (0.5 + ahead) * company * step)
+
+
+def _chunks(r: Requests, tokens: FloatArray) -> FloatArray:
+    """Steps that read one prompt, over γ; none where others read it."""
+    return np.ceil(_fresh(r, tokens) / r.chunk_tokens)
 
 
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -362,15 +412,15 @@ def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     batch = np.full(tokens.shape, float(r.batch or 1))
     prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     waiting = (batch - 1.0) * prompt / r.decoded_tokens
-    ttft = _first_token(r, _fresh(r, tokens), grid.step(batch), batch - 1.0, prompt)
-    return batch, waiting, ttft
+    return batch, waiting, _first_token(grid, r, batch, prompt)
 
 
 def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """C in flight, each replaced when it ends; those that memory does not hold wait outside."""
     n, inside = r.decoded_tokens, np.minimum(float(r.concurrency or 1), grid.most.astype(float))
     decodes, fresh = n / tokens, _fresh(r, tokens)
-    reads = np.maximum(np.ceil(fresh / r.chunk_tokens), 1.0) + 0.5
+    chunks = _chunks(r, tokens)
+    reads = np.maximum(chunks, 1.0) + 0.5 + grid.ahead
     each = np.maximum(fresh, 1.0) / (r.chunk_tokens * grid.groups)
     low, high = np.zeros(tokens.shape), np.minimum(inside - 1.0, decodes / each)
     for _round in range(HALVINGS):
@@ -383,7 +433,8 @@ def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State
     step, prompt = grid.step(batch), grid.at(grid.prompts, np.maximum(others, 1.0))
     waiting = others * prompt / n
     company = np.minimum(inside - 1.0, 1.0)
-    ttft = prompt + company * before * (step + prompt * others / decodes)
+    ttft = prompt + chunks * grid.shared(step, company)
+    ttft = ttft + company * ((before - chunks) * step + before * prompt * others / decodes)
     # By Little's law a request takes C / (requests a second) in all.
     outside = (float(r.concurrency or 1) / inside - 1.0) * (ttft + n * (step / tokens + waiting))
     return batch, waiting, ttft + outside
@@ -406,18 +457,54 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    low, high = np.zeros(tokens.shape), grid.most.astype(float)
-    for _ in range(HALVINGS):
-        decoding = 0.5 * (low + high)
-        others = np.minimum(decoding, grid.most - 1.0)
-        step, prompt = grid.step(1.0 + others), grid.at(grid.prompts, np.maximum(others, 1.0))
-        fewer = open_at(r, decoding, others, step, tokens, prompt, 0.0)[0] < rate
-        low, high = np.where(fewer, decoding, low), np.where(fewer, high, decoding)
-    batch, busy = 1.0 + others, np.minimum(rate * prompt, MOST_BUSY)
-    tpot = step / tokens / (1.0 - busy)
-    ttft = _first_token(r, _fresh(r, tokens), step, others, prompt) + _queue(prompt, busy)
+    batch, _, prompt, _, tpot, queue = open_loop(
+        r, np.full(tokens.shape, rate), tokens, grid.most, grid.step, grid.prompt
+    )
+    ttft = _first_token(grid, r, batch, prompt) + queue
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    return batch, longer * rate * prompt * tpot + (longer - 1.0) * tpot, longer * ttft
+    waiting = tpot - grid.step(batch) / tokens
+    return batch, waiting + (longer - 1.0) * tpot, longer * ttft
+
+
+def open_loop(
+    r: Requests,
+    rate: FloatArray,
+    tokens: FloatArray,
+    most: ArrayLike,
+    step: Callable[[FloatArray], FloatArray],
+    prompt: Callable[[FloatArray, FloatArray], FloatArray],
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
+
+    Parameters
+    ----------
+    r
+        What is asked; its own rate is not looked at.
+    rate, tokens, most
+        λ, requests a second; τ; B_max.
+    step, prompt
+        Seconds of a step at a batch B₁; P beside so many others, at so many prompts a step.
+
+    Returns
+    -------
+    tuple
+        B₁; seconds of a step; P; λP; TPOT; what a prompt waits for those in front of it.
+    """
+    n, held = r.decoded_tokens, np.asarray(most, dtype=float)
+    seconds = step(np.ones(rate.shape))
+    tpot, busy = seconds / tokens, np.zeros(rate.shape)
+    for _ in range(ROUNDS):
+        others = np.minimum(rate * n * tpot, held - 1.0)
+        each = prompt(others, rate * seconds / (1.0 - busy))
+        busy = np.minimum(rate * each, MOST_BUSY)
+        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
+        batch = np.minimum(1.0 + others + burst, np.maximum(held, 1.0))
+        seconds = step(batch)
+        decode = seconds / tokens
+        tpot = 0.5 * tpot + 0.5 * (decode / (1.0 - busy) + burst * each / (2.0 * n))
+    tpot = decode + busy * tpot + (1.0 - busy) * burst * each / (2.0 * n)
+    queue = busy * each / (2.0 * (1.0 - busy))
+    return batch, seconds, each, busy, tpot, queue
 
 
 def largest_rate(
@@ -427,48 +514,6 @@ def largest_rate(
     and `prompt` the seconds there. All broadcast."""
     decode = np.asarray(step, dtype=float) / np.asarray(tokens, dtype=float)
     return np.asarray(1.0 / (np.asarray(prompt) + r.decoded_tokens * decode / np.asarray(held)))
-
-
-def open_at(
-    r: Requests,
-    decoding: ArrayLike,
-    others: ArrayLike,
-    step: ArrayLike,
-    tokens: ArrayLike,
-    prompt: ArrayLike,
-    fresh: ArrayLike,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The open loop solved for its rate, where so many requests decode in the mean.
-
-        λ = D / ((N−1) step/τ + D P)        TPOT = step/τ / (1 − λ P) = D / (λ (N−1))
-
-    Parameters
-    ----------
-    r
-        What is asked; its own rate is not looked at.
-    decoding
-        D > 0, at most B_max: by Little's law λ (N−1) TPOT.
-    others
-        min(D, B_max − 1): those that one shares its steps with.
-    step, prompt
-        Seconds of a step of 1 + `others` sequences, and P beside the others.
-    tokens, fresh
-        τ; tokens of a prompt that this server reads. All broadcast.
-
-    Returns
-    -------
-    tuple
-        λ, requests a second; TPOT and TTFT, seconds: those of the state at λ.
-    """
-    many, each = np.asarray(decoding, dtype=float), np.asarray(prompt, dtype=float)
-    seconds, n = np.asarray(step, dtype=float), r.decoded_tokens
-    decode = seconds / np.asarray(tokens, dtype=float)
-    rate = many / (n * decode + many * each)
-    rate = np.where(rate * each > MOST_BUSY, (1.0 - MOST_BUSY) * many / (n * decode), rate)
-    busy = np.minimum(rate * each, MOST_BUSY)
-    company = np.asarray(others, dtype=float)
-    ttft = _first_token(r, np.asarray(fresh, dtype=float), seconds, company, each)
-    return rate, decode / (1.0 - busy), ttft + _queue(each, busy)
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

@@ -314,6 +314,8 @@ class ServedPair:
 
     def _host_seconds(self, batch: ArrayLike) -> FloatArray:
         layers = sum(group.count for group in self.target.layers if group.mlp.experts)
+        if self.engine.hides_host and not layers:
+            return np.zeros(np.shape(batch))
         once = self.engine.host + self.engine.expert_layer * layers
         return np.asarray(once + self.engine.sequence * np.asarray(batch))
 

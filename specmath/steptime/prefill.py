@@ -19,7 +19,9 @@ from specmath.checks import FloatArray, real, whole
 from specmath.steptime.operators import AttentionShard
 from specmath.steptime.roofline import Placement
 
-__all__ = ["CHUNK_TOKENS", "LEAST_CHUNK", "prefill_seconds"]
+__all__ = [
+    "CHUNK_TOKENS", "LEAST_CHUNK", "attention_seconds", "prefill_seconds", "shared_seconds",
+]  # fmt: skip
 
 CHUNK_TOKENS = 8192
 """vLLM's `max_num_batched_tokens` for a server on a large GPU: tokens of one step at most."""
@@ -88,18 +90,18 @@ def prefill_seconds(
     fresh = np.ceil(p - k)
     size = np.maximum(step - b, min(LEAST_CHUNK, step))
     full, rest = np.divmod(fresh, size)
-    base, chunk, last = _shared_seconds(place, np.stack([b, b + size, b + rest]))
+    base, chunk, last = shared_seconds(place, np.stack([b, b + size, b + rest]))
     total = full * (chunk - base) + np.where(rest > 0, last - base, 0.0)
     most = math.ceil(float((fresh / size).max(initial=0.0)))
     # Attention grows with what stands before: a sum over few pieces is that over the chunks.
     each = size if most <= PIECES else fresh / PIECES
     for number in range(min(most, PIECES)):
         piece = np.clip(fresh - number * each, 0.0, each)
-        total = total + _attention_seconds(place, piece, k + number * each + piece / 2)
+        total = total + attention_seconds(place, piece, k + number * each + piece / 2)
     return np.asarray(total)
 
 
-def _shared_seconds(place: Placement, tokens: FloatArray) -> FloatArray:
+def shared_seconds(place: Placement, tokens: FloatArray) -> FloatArray:
     """A forward over `tokens` with next to nothing in the cache, without the output head, which a
     prompt needs for its last token alone; 0 for none."""
     count = np.maximum(np.rint(tokens), 1)
@@ -110,7 +112,7 @@ def _shared_seconds(place: Placement, tokens: FloatArray) -> FloatArray:
     return np.where(tokens > 0, place.step(count, 1, 1).total - head, 0.0)
 
 
-def _attention_seconds(place: Placement, tokens: FloatArray, context: FloatArray) -> FloatArray:
+def attention_seconds(place: Placement, tokens: FloatArray, context: FloatArray) -> FloatArray:
     """Arithmetic of `tokens` queries over a mean context; the cache is read once a chunk, which the
     arithmetic hides. Groups with sequences of their own read prompts side by side."""
     rates = place.sixteen_bit

@@ -130,6 +130,7 @@ _MISSES: _Meanings = {
 _OTHERS: _Meanings = {
     "tool": ("Tool", "", "As the record names it", "tool"),
     "quantity": ("Quantity", "", "What was measured", "quantity"),
+    "method": ("Our method", "", "How this product predicts it", "method"),
     "rows": ("Rows", "", "Rows that both predict", "n", "0", "computed"),
     "theirs": ("Its error", "", "Mean of |predicted / measured − 1|", "theirs", "0.0%"),
     "ours": (

@@ -291,7 +291,7 @@ def _pair_notes(pair: ServedPair, gamma: int) -> Iterable[str]:
 
 def _host_notes(pair: ServedPair) -> Iterable[str]:
     """Which measured steps set what this kind of drafter costs the engine, or that none did."""
-    found, label = host_of(pair.engine.name, pair.drafter.kind), pair.drafter.label
+    found, label = host_of(pair.engine.seen_as, pair.drafter.kind), pair.drafter.label
     if found is None or pair.hosted == pair.engine:
         return
     if not found.rows:
@@ -361,7 +361,7 @@ def _chain_of(p: Prediction) -> Acceptance:
 def known_biases(pair: ServedPair) -> list[str]:
     """Misses that were measured for this kind of pair (docs/steptime.md, data/drafters.toml)."""
     found = []
-    host = host_of(pair.engine.name, pair.drafter.kind)
+    host = host_of(pair.engine.seen_as, pair.drafter.kind)
     if host is not None and host.error is not None and pair.hosted != pair.engine:
         low, high = host.error
         found.append(

@@ -57,6 +57,7 @@ METHOD_WORDS = {
     "hardware": "from hardware alone",
     "anchored": "from hardware and the plain speed",
     "fixed point": "by the fixed point of the load",
+    "simulation": "by simulation of its requests",
     "theirs": "by the predictions given",
 }
 

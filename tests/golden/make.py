@@ -39,6 +39,11 @@ COST = (
 GAMMA = ("--gamma 4", "--gamma 0", "--gamma 1", "--gamma 3 --max-gamma 5")
 COSTS_OF_LOGS = ("", "--c 0.1", "--gpu h100 --model Llama-3.1-8B --draft Llama-3.2-1B")
 PLAIN = ("", "--baseline-itl-ms 25 --tpot-ms 14")
+# A closed loop of certain drafts: nothing is drawn, and nobody comes in the middle of a step.
+SIMULATED = (
+    "simulate --gpu h100 --model Llama-3.1-8B --draft eagle3 --alpha 1 --gamma 3 --concurrency 4 "
+    "--prompt-tokens 512 --output-tokens 64 --requests 40"
+)
 PAIRS = (
     ("vllm_bench_serve_result.json", "sglang_bench_serving.jsonl"),
     ("guidellm_table.txt", "vllm_bench_serve_result.json"),
@@ -73,7 +78,7 @@ def commands() -> list[str]:
         for cost in COSTS_OF_LOGS
         for plain, gamma in ((PLAIN[0], ""), (PLAIN[0], "--gamma 4"), (PLAIN[1], "--gamma 4"))
     ]
-    found += [f"review {a} {b}" for a, b in PAIRS]
+    found += [SIMULATED, *(f"review {a} {b}" for a, b in PAIRS)]
     return found + [f"logs drift {a} {b}" for a, b in PAIRS]
 
 

@@ -89,6 +89,24 @@ def test_from_hardware_to_an_answer_and_a_line_to_paste_in_four_choices(visitor:
     assert answer["y"] + answer["height"] <= WIDE["height"]
 
 
+def test_a_gpu_that_nobody_knows_is_typed_and_the_answer_is_to_measure(visitor: Visitor) -> None:
+    """Neither the machine nor the engine was calibrated: no firm answer."""
+    visitor.open()
+    visitor.type_choice("GPU", "RTX 6090")
+    visitor.says("such as custom:8,2500,288")
+    until(visitor.has_no_answer)
+    visitor.type_choice("GPU", "custom:1.8,400,32")
+    visitor.choose("Target model", "Llama-3.1-8B")
+    visitor.type_number("GPUs (TP)", "1")
+    visitor.choose("Engine", "Another engine")
+    visitor.says("Measure first: whether it pays depends on what you do not know.")
+    s = visitor.scenario()
+    assert (s.gpu, s.engine, s.tensor_parallel) == ("custom:1.8,400,32", "other", 1)
+    visitor.says("What decides is what a speculative step costs here")
+    visitor.unfold("How to measure")
+    expect(visitor.page.get_by_text("specmath measure server").first).to_be_visible()
+
+
 def test_the_door_of_two_times_opens_on_the_example(visitor: Visitor) -> None:
     visitor.open()
     visitor.start_from("Two times")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from driver import ANSWER, PHONE, QUESTIONS, WIDE, Visitor, until
+from driver import ANSWER, GAMMA, PHONE, QUESTIONS, WIDE, Visitor, until
 
 from specmath.scenario import EXAMPLE, SPECS
 from specmath.scenario.files import build, to_link
@@ -80,6 +80,33 @@ HANGS_OVER = """
     return box.getBoundingClientRect().right > window.innerWidth + 1;
 }).map(box => box.tagName)
 """
+
+
+WATCH_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver(list => list.getEntries().forEach(one => window.shifted += one.value))
+    .observe({type: 'layout-shift'});
+"""
+
+
+@pytest.mark.parametrize(("stem", "size"), [("what_if", WIDE), ("gamma", PHONE)])
+def test_a_move_shifts_nothing_else(stem: str, size: dict[str, int], visitor: Visitor) -> None:
+    """What stands on the screen stays where it is: layout shift below 0.05 a move."""
+    visitor.page.set_viewport_size(size)
+    visitor.open(stem)
+    visitor.page.wait_for_timeout(500)  # the last of what was drawn on arrival
+    visitor.page.evaluate(WATCH_SHIFTS)
+    for gamma in ("3", "7"):
+        visitor.type_number(GAMMA, gamma)
+        until(lambda gamma=gamma: _is_gamma(visitor, int(gamma)))
+        visitor.settle()
+        visitor.page.wait_for_timeout(300)
+        assert visitor.page.evaluate("window.shifted") < 0.05
+        visitor.page.evaluate("window.shifted = 0")
+
+
+def _is_gamma(visitor: Visitor, gamma: int) -> None:
+    assert visitor.scenario().gamma == gamma
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_the_inputs_of_a_row() -> None:
         ("2026_04_06_llama_3_1_70b_b200_sxm", "tensorrt-llm", "fp8"),  # 70b_fp4_b200_trt_slurm.sh
         ("2026_03_25_deepseek_r1_h200_sxm", "sglang", "bf16"),  # dsr1_fp8_h200.sh
         ("2026_03_25_deepseek_r1_h200_sxm", "tensorrt-llm", "fp8"),  # dsr1_fp8_h200_trt.sh
-        ("2026_03_25_minimax_m2_5_h100_sxm", "vllm", "bf16"),  # minimaxm2.5_fp8_h100.sh
+        ("2026_03_25_minimax_m2_5_h100_sxm", "vllm-async", "bf16"),  # minimaxm2.5_fp8_h100.sh
         ("qwen3_5_b200_sglang_bf16", "sglang", "bf16"),  # qwen3.5_bf16_b200.sh
     ],
 )
