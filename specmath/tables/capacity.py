@@ -47,7 +47,7 @@ def capacity_table(found: Capacity) -> Table:
     return Table(f"How many GPUs{promise(found)}", "capacity", tuple(columns))
 
 
-_SHOWN = ("arm", "largest_rate", "limit", "replicas", "gpus", "usd_per_month", "most")
+_SHOWN = ("arm", "largest_rate", "limit", "replicas", "gpus", "usd_per_month")
 
 
 def capacity_part(table: Table) -> Table:
@@ -58,8 +58,6 @@ def capacity_part(table: Table) -> Table:
     }  # fmt: skip
     if table.column("replicas").values == table.column("gpus").values:
         known.discard("replicas")
-    same = table.column("largest_rate").values == table.column("most").values
-    known -= {"most"} if same else set()
     kept = {f"{name}{end}" for name in known for end in ("", "_low", "_high")}
     return replace(table, columns=tuple(c for c in table.columns if c.name in kept))
 

@@ -133,7 +133,7 @@ def _open(ours: Arm, plain: Arm) -> str:
     change = ours.within.with_(plain.within, lambda now, before: now - before)
     if change.low is None or change.high is None or not change.low < 0.0 < change.high:
         return ""
-    return "Measure first, it is open whether speculation carries more: "
+    return "Measure first, it is open whether speculation carries more. "
 
 
 def _best(found: Capacity) -> str:
