@@ -47,6 +47,9 @@ SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
 """Of λ_max, between which the joint points are interpolated."""
 
+ROUNDS = 30
+"""Of the fixed point at a joint point: within a range that is far wider than what is left."""
+
 TINY = 1e-12
 """Seconds: of no prompt there is no first token to wait for."""
 
@@ -509,7 +512,7 @@ class _Server:
         most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
         rate = np.array(USES)[:, None, None] * most
         batch, seconds, read, _, tpot, queue = open_loop(
-            self.requests, rate, tokens, held, step, prompt
+            self.requests, rate, tokens, held, step, prompt, ROUNDS
         )
         ttft = queue + first_token(one.chunks, g.ahead, seconds, self.alone * slow, batch, read)
         e2e = ttft + (self.requests.output_tokens - 1) * tpot

@@ -473,6 +473,7 @@ def open_loop(
     most: ArrayLike,
     step: Callable[[FloatArray], FloatArray],
     prompt: Callable[[FloatArray, FloatArray], FloatArray],
+    rounds: int = ROUNDS,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
 
@@ -484,6 +485,8 @@ def open_loop(
         λ, requests a second; τ; B_max.
     step, prompt
         Seconds of a step at a batch B₁; P beside so many others, at so many prompts a step.
+    rounds
+        Of the fixed point.
 
     Returns
     -------
@@ -493,7 +496,7 @@ def open_loop(
     n, held = r.decoded_tokens, np.asarray(most, dtype=float)
     seconds = step(np.ones(rate.shape))
     tpot, busy = seconds / tokens, np.zeros(rate.shape)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         others = np.minimum(rate * n * tpot, held - 1.0)
         each = prompt(others, rate * seconds / (1.0 - busy))
         busy = np.minimum(rate * each, MOST_BUSY)
