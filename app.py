@@ -2,6 +2,8 @@
 
 import streamlit as st
 
+from pages.ui.bill import demand_row
+from pages.ui.capacity import promise_row
 from pages.ui.frame import frame
 from pages.ui.furniture import said_of_link
 from pages.ui.navigation import FIRST, page_of, sections
@@ -14,6 +16,9 @@ ABOUT = (
     "**specmath**: what speculative decoding, in which a small draft proposes tokens and your "
     "model verifies them in one pass, will do to your latency and your bill."
 )
+
+ROWS = {"capacity": (promise_row, demand_row), "cost": (demand_row,)}
+"""Inputs that a page has before all others."""
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 
@@ -32,7 +37,8 @@ with frame():
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
     sidebar()
-    scenario_bar(faults, collapsed=page.evidence, bill=page.stem == "cost")
+    rows = ROWS.get(page.stem, ())
+    scenario_bar(faults, collapsed=page.evidence, first=rows)
     write_link()
     if not page.evidence and (faults or withheld()):
         st.stop()  # nothing valid, no answer: above stands what to mend

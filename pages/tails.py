@@ -52,4 +52,4 @@ furniture.downloads(shown)
 with furniture.drawer("Which tool means which", "help", "gap_tools") as opened:
     if opened:
         furniture.plain_table(gap_tools_table())
-furniture.next_question("cost", "What will it cost?")
+furniture.next_question("capacity", "How many GPUs?")

@@ -18,7 +18,7 @@ from specmath.predict import Prediction, predict
 from specmath.scenario import SPECS, Scenario
 from specmath.serving.memory import Memory
 
-__all__ = ["Bill", "Fleet", "bill", "millisecond_price", "output_share"]
+__all__ = ["Bill", "Fleet", "bill", "demand_of", "millisecond_price", "output_share"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def bill(prediction: Prediction) -> Bill | None:
         return None
     before = _busy(p, p.tpot_plain, 0)
     after = _busy(p, p.tpot, p.gamma)
-    demand = _demand(s, before)
+    demand = demand_of(s, before)
     plain, ours = (
         _fleet(p, each, demand, gpus)
         for each, gpus in ((before, s.tensor_parallel), (after, p.gpus))
@@ -111,7 +111,7 @@ def bill(prediction: Prediction) -> Bill | None:
     return Bill(plain, ours, demand, s.headroom)
 
 
-def _demand(s: Scenario, plain: Estimate) -> Estimate | None:
+def demand_of(s: Scenario, plain: Estimate) -> Estimate | None:
     """Output tokens a second of the whole service, however it was said; `plain`: of one replica
     without speculation."""
     if s.demand_requests_per_second is not None:

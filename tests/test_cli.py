@@ -24,7 +24,17 @@ from specmath.tables import bill_table, gamma_table
 from specmath.words.bill import bill_sentence, served_words
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("predict", "cost", "tails", "gamma", "crossover", "sweep", "export", "serve")
+COMMANDS = (
+    "predict",
+    "cost",
+    "tails",
+    "capacity",
+    "gamma",
+    "crossover",
+    "sweep",
+    "export",
+    "serve",
+)
 TIMES = ("--target-ms", "40", "--draft-ms", "8", "--gamma", "4")
 BASIC = ("--alpha", "0.8", "--c", "0.1", "--gamma", "4")
 

@@ -20,7 +20,7 @@ DOCUMENTED = (
     "bill", "drafts", "load", "schedule", "evidence", "logs.detect", "review.before_after",
     "review.drift", "review.diagnosis", "review.into_scenario", "review.observed", "published.rows",
     "published.case", "published.nearest", "published.submission", "tables.prediction",
-    "tables.files", "acceptance_record", "renewal", "tails",
+    "tables.files", "acceptance_record", "renewal", "tails", "capacity",
 )  # fmt: skip
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECTION = re.compile(

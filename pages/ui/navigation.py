@@ -28,6 +28,7 @@ PAGES = (
     Page("drafts", "Which draft?", "compare", "Explore"),
     Page("batch", "Where does load kill it?", "speed", "Plan"),
     Page("tails", "Slow requests (p99)", "hourglass_bottom", "Plan"),
+    Page("capacity", "How many GPUs?", "dns", "Plan"),
     Page("cost", "What will it cost?", "payments", "Plan"),
     Page("measure", "Measure", "straighten", "Evidence"),
     Page("logs", "Read my log", "receipt_long", "Evidence"),

@@ -1,10 +1,9 @@
 """The scenario above each page: acceptance, γ, draft, verification."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from pages.ui.bill import demand_row
 from pages.ui.furniture import popped, verbatim
 from pages.ui.hardware import hardware_row, lengths_row, more
 from pages.ui.state import (
@@ -33,8 +32,10 @@ from specmath.scenario.forms import ACCEPTANCE, COST, Hardware, Recorded, Times
 from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 
-def scenario_bar(faults: Sequence[str], *, collapsed: bool, bill: bool = False) -> None:
-    """Draw the inputs and say what is wrong with any of them; `bill`: those of a bill first."""
+def scenario_bar(
+    faults: Sequence[str], *, collapsed: bool, first: Sequence[Callable[[], None]] = ()
+) -> None:
+    """Draw the inputs and say what is wrong with any of them; `first`: rows of a page's own."""
     left = examples()
     mark = f" :orange-badge[Example values left: {', '.join(left)}]" if left else ""
     if scenario() in (EXAMPLE, start()) and left:
@@ -43,8 +44,8 @@ def scenario_bar(faults: Sequence[str], *, collapsed: bool, bill: bool = False) 
     # A key for each: one that was drawn closed on an evidence page would stay closed on the next.
     key = "bar" if expanded else "bar_closed"
     with st.expander(f"Scenario{mark}", expanded=expanded, icon=":material/tune:", key=key):
-        if bill:
-            demand_row()
+        for row in first:
+            row()
         _doors()
         (_served if raw()["draft_form"] == Hardware.name else _given)()
         for fault in faults:

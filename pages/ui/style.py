@@ -53,7 +53,7 @@ STYLE = """
   .st-key-bar [data-testid=stHorizontalBlock] { gap: .75rem; }
   .st-key-bar [data-testid=stButtonGroup] [role=radiogroup] { flex-wrap: wrap; }
   .st-key-bar [data-testid=stColumn] [data-testid=stColumn] { min-width: 0; }
-  .st-key-bar :is(.st-key-load, .st-key-demand) [data-testid=stColumn] {
+  .st-key-bar :is(.st-key-load, .st-key-demand, .st-key-promise) [data-testid=stColumn] {
     min-width: calc(50% - 1rem);
   }
 }

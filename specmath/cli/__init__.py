@@ -105,6 +105,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "The bill with and without speculation: replicas, USD a month, a million tokens, energy."),
         ("tails", "tails:tails_command",
          "Slow requests: p50, p90 and p99 of a request's time and of its gaps, in both arms."),
+        ("capacity", "capacity:capacity_command",
+         "How many GPUs serve a demand within a time, and what limits a replica, in both arms."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
         ("crossover", "calculator:crossover_command",
          "Over α, the γ where arithmetic grows more than speed."),

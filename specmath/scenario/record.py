@@ -415,6 +415,21 @@ class Scenario(BaseModel):
         "0.2 is assumed until you give it.", "money",
         low=0, high=0.9, slider=(0.0, 0.9), step=0.05, symbol="", example="0.3",
     )  # fmt: skip
+    slo_tpot_ms: float | None = number(
+        None, "Time per token at most", "ms", "What you promise (SLO): mean TPOT of a request. "
+        "Gives the largest request rate that a replica serves within it.", "money",
+        low=0.001, high=1e6, step=1.0, example="30", unknown=True,
+    )  # fmt: skip
+    slo_ttft_ms: float | None = number(
+        None, "First token at most", "ms", "What you promise (SLO): mean time to the first token. "
+        "Gives the largest request rate that a replica serves within it.", "money",
+        low=0.001, high=1e7, step=50.0, example="500", unknown=True,
+    )  # fmt: skip
+    slo_e2e_ms: float | None = number(
+        None, "Whole request at most", "ms", "What you promise (SLO): mean time of a whole "
+        "request. Gives the largest request rate that a replica serves within it.", "money",
+        low=0.001, high=1e9, step=500.0, example="8000", unknown=True,
+    )  # fmt: skip
 
     @model_validator(mode="before")
     @classmethod

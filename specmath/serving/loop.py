@@ -30,7 +30,7 @@ beside the simulation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -44,7 +44,10 @@ from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
-__all__ = ["Grid", "Loop", "Requests", "Steady", "steady", "waiting_seconds"]
+__all__ = [
+    "Grid", "Loop", "Requests", "Steady", "first_token", "largest_rate", "open_loop", "steady",
+    "waiting_seconds",
+]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
 
@@ -359,9 +362,8 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
         A request rate that plain decoding cannot carry.
     """
     held = grid.most.astype(float)
-    most_requests = 1.0 / (
-        grid.at(grid.prompts, held) + requests.decoded_tokens * grid.step(held) / (tokens * held)
-    )
+    prompt = grid.at(grid.prompts, held)
+    most_requests = largest_rate(requests, held, grid.step(held), tokens, prompt)
     batch, waiting, ttft = _SOLVERS[requests.loop](grid, requests, tokens, most_requests)
     parts = (grid.verify, grid.draft, grid.extra)
     verify, draft, extra = (grid.at(part, batch) for part in parts)
@@ -385,9 +387,19 @@ State = tuple[FloatArray, FloatArray, FloatArray]
 def _first_token(grid: Grid, r: Requests, batch: FloatArray, prompt: FloatArray) -> FloatArray:
     """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step; of
     company half of the step that is under way on arrival, and what is planned."""
-    step, company = grid.step(batch), np.minimum(batch - 1.0, 1.0)
-    own = _chunks(r, batch) * grid.shared(step, company)
-    return np.asarray(prompt + own + (0.5 + grid.ahead) * company * step)
+    step = grid.step(batch)
+    return first_token(_chunks(r, batch), grid.ahead, step, grid.steps[0, 0], batch, prompt)
+
+
+def first_token(
+    chunks: FloatArray, ahead: float, step: FloatArray, alone: ArrayLike, batch: FloatArray,
+    prompt: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """The same of a prompt of so many chunks; `alone`: a plain step of nobody else. All broadcast,
+    seconds."""
+    company = np.minimum(batch - 1.0, 1.0)
+    own = chunks * (company * step + (1.0 - company) * np.asarray(alone))
+    return np.asarray(prompt + own + (0.5 + ahead) * company * step)
 
 
 def _chunks(r: Requests, tokens: FloatArray) -> FloatArray:
@@ -439,28 +451,72 @@ def _wave(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
 
 def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray) -> State:
     """λ requests a second, whatever the server does."""
-    rate, n = float(r.request_rate or 0.0), r.decoded_tokens
+    rate = float(r.request_rate or 0.0)
     if rate >= most_requests[0]:
         raise InputError(
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
-            f"with plain decoding, got {rate:g}"
+            f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    seconds = grid.step(np.ones(tokens.shape))
-    tpot, busy = seconds / tokens, np.zeros(tokens.shape)
-    for _ in range(ROUNDS):
-        others = np.minimum(rate * n * tpot, grid.most - 1.0)
-        batch = 1.0 + others
-        prompt = grid.prompt(others, rate * seconds / (1.0 - busy))
-        busy = np.minimum(rate * prompt, MOST_BUSY)
-        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
-        batch = np.minimum(batch + burst, np.maximum(grid.most, 1.0))
-        seconds = grid.step(batch)
-        step = seconds / tokens
-        tpot = 0.5 * tpot + 0.5 * (step / (1.0 - busy) + burst * prompt / (2.0 * n))
-    ttft = _first_token(grid, r, batch, prompt) + busy * prompt / (2.0 * (1.0 - busy))
+    batch, _, prompt, _, tpot, queue = open_loop(
+        r, np.full(tokens.shape, rate), tokens, grid.most, grid.step, grid.prompt
+    )
+    ttft = _first_token(grid, r, batch, prompt) + queue
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    waiting = busy * tpot + (1.0 - busy) * burst * prompt / (2.0 * n)
+    waiting = tpot - grid.step(batch) / tokens
     return batch, waiting + (longer - 1.0) * tpot, longer * ttft
+
+
+def open_loop(
+    r: Requests,
+    rate: FloatArray,
+    tokens: FloatArray,
+    most: ArrayLike,
+    step: Callable[[FloatArray], FloatArray],
+    prompt: Callable[[FloatArray, FloatArray], FloatArray],
+    rounds: int = ROUNDS,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
+
+    Parameters
+    ----------
+    r
+        What is asked; its own rate is not looked at.
+    rate, tokens, most
+        λ, requests a second; τ; B_max.
+    step, prompt
+        Seconds of a step at a batch B₁; P beside so many others, at so many prompts a step.
+    rounds
+        Of the fixed point.
+
+    Returns
+    -------
+    tuple
+        B₁; seconds of a step; P; λP; TPOT; what a prompt waits for those in front of it.
+    """
+    n, held = r.decoded_tokens, np.asarray(most, dtype=float)
+    seconds = step(np.ones(rate.shape))
+    tpot, busy = seconds / tokens, np.zeros(rate.shape)
+    for _ in range(rounds):
+        others = np.minimum(rate * n * tpot, held - 1.0)
+        each = prompt(others, rate * seconds / (1.0 - busy))
+        busy = np.minimum(rate * each, MOST_BUSY)
+        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
+        batch = np.minimum(1.0 + others + burst, np.maximum(held, 1.0))
+        seconds = step(batch)
+        decode = seconds / tokens
+        tpot = 0.5 * tpot + 0.5 * (decode / (1.0 - busy) + burst * each / (2.0 * n))
+    tpot = decode + busy * tpot + (1.0 - busy) * burst * each / (2.0 * n)
+    queue = busy * each / (2.0 * (1.0 - busy))
+    return batch, seconds, each, busy, tpot, queue
+
+
+def largest_rate(
+    r: Requests, held: ArrayLike, step: ArrayLike, tokens: ArrayLike, prompt: ArrayLike
+) -> FloatArray:
+    """λ_max = 1 / (P + (N−1) step(B_max) / (τ B_max)), requests a second; `held` is B_max, `step`
+    and `prompt` the seconds there. All broadcast."""
+    decode = np.asarray(step, dtype=float) / np.asarray(tokens, dtype=float)
+    return np.asarray(1.0 / (np.asarray(prompt) + r.decoded_tokens * decode / np.asarray(held)))
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

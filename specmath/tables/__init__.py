@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.bill import bill
+from specmath.capacity import capacity
 from specmath.predict import Prediction
 from specmath.tables.beside import bill_sheet, bill_table, card_table, numbers_table
+from specmath.tables.capacity import (
+    capacity_part,
+    capacity_rates_table,
+    capacity_table,
+    gamma_capacity_table,
+)
 from specmath.tables.compared import compared_table
 from specmath.tables.hardware import (
     batch_table,
@@ -37,6 +44,9 @@ __all__ = [
     "beside",
     "bill_sheet",
     "bill_table",
+    "capacity_part",
+    "capacity_rates_table",
+    "capacity_table",
     "card_table",
     "compared_table",
     "crossover_table",
@@ -45,6 +55,7 @@ __all__ = [
     "drafts_table",
     "essential",
     "example_table",
+    "gamma_capacity_table",
     "gamma_table",
     "gap_tools_table",
     "in_words",
@@ -69,6 +80,9 @@ TABLES: dict[str, Callable[[Prediction], Table]] = {
     "draft_cost": draft_cost_table,
     "bill": bill_sheet,
     "tails": lambda prediction: tails_table(tails(prediction)),
+    "capacity": lambda prediction: capacity_table(capacity(prediction)),
+    "capacity_rates": lambda prediction: capacity_rates_table(capacity(prediction)),
+    "capacity_gamma": lambda prediction: gamma_capacity_table(capacity(prediction)),
 }
 """Tables made from one prediction, by name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
@@ -197,14 +198,18 @@ def ends_of(
     said: tuple[str, str, str, str, str], numbers: Sequence[Estimate | None]
 ) -> list[Column]:
     """Three columns of a number and its ends, which a page shows as one: `said` is its name, label,
-    unit, definition and number format."""
+    unit, definition and number format. An end that is infinite is left out."""
     name, label, unit, definition, form = said
     return [
         Column(f"{name}{suffix}", f"{label}{words}", unit, f"{definition}{words}",
-               tuple(getattr(n, end, None) for n in numbers), format=form)
+               tuple(_told(getattr(n, end, None)) for n in numbers), format=form)
         for end, suffix, words in (("value", "", ""), ("low", "_low", ", low"),
                                    ("high", "_high", ", high"))
     ]  # fmt: skip
+
+
+def _told(end: float | None) -> float | None:
+    return None if end is None or math.isinf(end) else end
 
 
 def mixed_draft(c: str, c_hat: str = "{c_hat}") -> str:

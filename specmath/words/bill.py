@@ -9,7 +9,15 @@ from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.words.load import LOADS
 
-__all__ = ["AT_A_RATE", "ONLY_WHOLE", "bill_sentence", "busy_words", "energy_words", "served_words"]
+__all__ = [
+    "AT_A_RATE",
+    "ONLY_WHOLE",
+    "bill_sentence",
+    "busy_words",
+    "energy_words",
+    "falls",
+    "served_words",
+]
 
 ONLY_WHOLE = "The bill falls only when a replica leaves: replicas are whole."
 AT_A_RATE = (
@@ -36,10 +44,10 @@ def bill_sentence(p: Prediction, found: Bill | None) -> str:
     change_of = ours.with_(plain, lambda now, before: now - before)
     many = "replica" if interval(ours, _whole) == "1" else "replicas"
     both = f"{interval(ours, _whole)} {many} with γ={p.gamma}, {interval(plain, _whole)} without"
-    return f"{_falls(change_of)}{both}{_bills(found)}."
+    return f"{falls(change_of)}{both}{_bills(found)}."
 
 
-def _falls(replicas: Estimate) -> str:
+def falls(replicas: Estimate) -> str:
     """What happens to the number of replicas, as firm as its interval."""
     low = replicas.value if replicas.low is None else replicas.low
     high = replicas.value if replicas.high is None else replicas.high
@@ -47,6 +55,8 @@ def _falls(replicas: Estimate) -> str:
         return ""
     if low < 0:
         return f"It is open whether a replica leaves{' or more are needed' if high > 0 else ''}: "
+    if low > 0:
+        return "More replicas are needed: "
     return "No replica leaves: " if high == 0 else "No replica leaves, more may be needed: "
 
 

@@ -67,6 +67,9 @@ def commands() -> list[str]:
     found = [f"{command} {o}" for o in options for command in ("predict", "gamma")]
     found += [f"batch {o}" for o in options if "--gpu" in o][:6]
     found += [f"tails {o}" for o in options[::5]]
+    served = [o for o in options if "--gpu" in o][:4]
+    demand = "--prompt-tokens 800 --slo-tpot-ms 15 --demand-requests-per-second 40"
+    found += [f"capacity {o} {demand} --by {by}" for o in served for by in ("arm", "rate", "gamma")]
     samples = sorted(p for p in SAMPLES.rglob("*") if p.suffix not in (".md", ""))
     names = [p.relative_to(SAMPLES).as_posix() for p in samples]
     found += [

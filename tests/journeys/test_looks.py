@@ -110,7 +110,7 @@ def _is_gamma(visitor: Visitor, gamma: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["drafts", "batch", "tails", "cost"])
+@pytest.mark.parametrize("stem", ["drafts", "batch", "tails", "capacity", "cost"])
 def test_with_hardware_nothing_hangs_over_on_a_phone(stem: str, visitor: Visitor) -> None:
     """Wide tables scroll in their own box."""
     visitor.page.set_viewport_size(PHONE)

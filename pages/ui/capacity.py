@@ -1,0 +1,24 @@
+"""What is promised and what it needs, on the page of how many GPUs."""
+
+import streamlit as st
+
+from pages.ui import furniture
+from pages.ui.state import scenario
+from pages.ui.widgets import number
+from specmath.words.capacity import NEEDS_PROMPTS
+
+
+def promise_row() -> None:
+    """What is promised: times that a request may take in the mean."""
+    with st.container(key="promise"):
+        boxes = st.columns(3, vertical_alignment="bottom")
+        for column, name in zip(boxes, ("slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms"), strict=True):
+            with column:
+                number(name, empty="no promise")
+
+
+def needs_prompts() -> None:
+    """A request rate needs the prompts' length: stop until then."""
+    if scenario().prompt_tokens is None:
+        furniture.say(NEEDS_PROMPTS, "forum")
+        st.stop()

@@ -1,0 +1,50 @@
+"""capacity: how many GPUs, on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from specmath.capacity import capacity
+from specmath.cli.options import format_option, read_scenario, scenario_options
+from specmath.cli.output import print_table
+from specmath.cli.terminal import say, say_each
+from specmath.predict import predict
+from specmath.tables import capacity_rates_table, capacity_table, gamma_capacity_table
+from specmath.words.capacity import (
+    capacity_notes,
+    capacity_sentence,
+    crossover_sentence,
+    limits_sentence,
+)
+
+__all__ = ["capacity_command"]
+
+_TABLES = {"arm": capacity_table, "rate": capacity_rates_table, "gamma": gamma_capacity_table}
+
+
+@click.command(
+    "capacity",
+    epilog="\b\nExample: specmath capacity --alpha 0.7 --gpu h100 --model Llama-3.1-8B "
+    "--draft eagle3 --prompt-tokens 1024 --slo-tpot-ms 10 --demand-requests-per-second 100",
+)
+@click.option(
+    "--by", type=click.Choice([*_TABLES]), default="arm",
+    help="Rows: with and without speculation, request rates of one replica, or γ.",
+)  # fmt: skip
+@scenario_options
+@format_option
+def capacity_command(by: str, style: str, scenario_file: str | None, **options: Any) -> None:
+    """How many GPUs serve a demand within a time, with and without speculation, and what limits
+    each.
+
+    Needs --gpu, --model, --draft and --prompt-tokens. What is promised: --slo-tpot-ms,
+    --slo-ttft-ms, --slo-e2e-ms; without any, the largest rate that a replica carries.
+    """
+    found = capacity(predict(read_scenario(scenario_file, options)))
+    if style == "table":
+        say(f"{capacity_sentence(found)}\n{limits_sentence(found)}\n{crossover_sentence(found)}\n")
+    print_table(_TABLES[by](found), style)
+    if style == "table":
+        say_each("\nNote: ", capacity_notes(found))

@@ -1,0 +1,327 @@
+"""How many GPUs in sentences: the answer, what limits a replica, where to turn it off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from specmath.capacity import Arm, Capacity, Limit, Slo
+from specmath.checks import FloatArray
+from specmath.estimate import Estimate
+from specmath.numbers import count, significant, usd
+from specmath.scenario import SPECS
+from specmath.words.bill import falls
+
+__all__ = [
+    "LIMITS", "NEEDS_PROMPTS", "arm_name", "by_gamma_sentence", "capacity_notes",
+    "capacity_sentence", "crossover_sentence", "limits_sentence", "promise", "table_remarks",
+]  # fmt: skip
+
+LIMITS: dict[Limit, str] = {
+    "tpot": "time per token",
+    "ttft": "time to the first token",
+    "e2e": "time of a whole request",
+    "memory": "memory",
+    "time": "time of steps and prompts",
+}
+"""What keeps a replica from a larger rate, in a cell."""
+
+_PROMISED: dict[Slo, str] = {"tpot": "a token", "ttft": "to the first token", "e2e": "a request"}
+
+NO_END = (
+    "A number without a range beside others that have one: its range has no end, because at worst "
+    "no rate is within what is promised."
+)
+
+
+NEEDS_PROMPTS = (
+    "How many GPUs is unknown until the prompts' length is given: each request brings one that the "
+    "replica reads."
+)
+
+
+def promise(found: Capacity) -> str:
+    """What is promised: " within 30 ms a token"; "" where nothing is."""
+    said = [f"{significant(1e3 * s)} ms {_PROMISED[name]}" for name, s in found.slo.items()]
+    return f" within {' and '.join(said)}" if said else ""
+
+
+def arm_name(found: Capacity, arm: Arm) -> str:
+    """What an arm is called."""
+    if arm is found.switched:
+        return f"γ={arm.gamma}, off above {significant(found.crossover)} requests/s"
+    return f"γ={arm.gamma}" if arm.gamma else "Plain decoding"
+
+
+# ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+
+def capacity_sentence(found: Capacity) -> str:
+    """GPUs with and without speculation, or the largest rate of a replica where no demand is
+    given; where nothing meets what is promised, the best there is."""
+    plain, ours = found.plain, found.speculative
+    if not ours.within.value and not plain.within.value:
+        best = _at_best(ours) or _at_best(plain)
+        return f"No rate is low enough{promise(found)}: {_best(found)} {best or _SHORTER}"
+    if found.demand is None:
+        return (
+            f"{_carries(found)} Say what you serve, and the number of GPUs follows."
+            if found.slo
+            else f"{_carries(found)} Promise a time, or say what you serve: the number of GPUs "
+            "follows."
+        )
+    served = f"to serve {significant(found.demand.value)} requests/s{promise(found)}"
+    if found.gamma == 0:
+        return f"{_gpus(plain)} {served}, without speculation{_month(plain)}."
+    if not plain.within.value:
+        return f"{_gpus(ours)} with γ={found.gamma} {served}{_month(ours)}. {_alone(plain, found)}"
+    if not ours.within.value:
+        return f"{_gpus(plain)} without speculation {served}{_month(plain)}. {_alone(ours, found)}"
+    assert ours.replicas is not None
+    assert plain.replicas is not None
+    change = ours.replicas.with_(plain.replicas, _fewer)
+    return (
+        f"{_first(falls(change))}{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} "
+        f"{served}{_bills(ours, plain)}."
+    )
+
+
+_SHORTER = "A shorter step would help: more GPUs a replica (TP), a faster one, fewer bits a weight."
+
+
+def _first(said: str) -> str:
+    """What is open is to be measured."""
+    is_open = said.startswith("It is open")
+    return f"Measure first, {said[0].lower()}{said[1:]}" if is_open else said
+
+
+def _at_best(arm: Arm) -> str:
+    """What an arm without a rate in the middle carries at the best end of its range."""
+    if not arm.within.high:
+        return ""
+    how = f"with γ={arm.gamma}" if arm.gamma else "without speculation"
+    return (
+        f"At the best end of its range a replica carries {significant(arm.within.high)} requests/s "
+        f"{how}: measure what a request alone takes first."
+    )
+
+
+def _fewer(now: FloatArray, before: FloatArray) -> FloatArray:
+    # Where no rate is within what is promised in either arm, nothing changes.
+    same = np.equal(now, before)
+    return np.where(same, 0.0, np.where(same, 0.0, now) - np.where(same, 0.0, before))
+
+
+def _carries(found: Capacity) -> str:
+    """The largest rate of one replica in both arms."""
+    plain, ours = found.plain, found.speculative
+    before = f"{_span(plain.within, significant)} requests/s"
+    if found.gamma == 0:
+        return f"One replica carries {before}{promise(found)}, without speculation."
+    if not plain.within.value:
+        before = "none"
+    return (
+        f"{_open(ours, plain)}One replica carries {_span(ours.within, significant)} requests/s"
+        f"{promise(found)} with γ={found.gamma}, {before} without."
+    )
+
+
+def _open(ours: Arm, plain: Arm) -> str:
+    """That it is open which arm carries more."""
+    change = ours.within.with_(plain.within, lambda now, before: now - before)
+    if change.low is None or change.high is None or not change.low < 0.0 < change.high:
+        return ""
+    return "Measure first, it is open whether speculation carries more. "
+
+
+def _best(found: Capacity) -> str:
+    """What a request alone takes, of what is missed."""
+    ours, plain = found.speculative, found.plain
+    if found.gamma == 0:
+        return f"a request alone takes {_time(plain)}."
+    return f"a request alone takes {_time(ours)} with γ={found.gamma} and {_time(plain)} without."
+
+
+def _alone(arm: Arm, found: Capacity) -> str:
+    """That one arm has no rate within what is promised."""
+    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    said = f"{how} no rate is low enough: a request alone takes {_time(arm)}."
+    return " ".join(filter(None, (said, _at_best(arm))))
+
+
+def _time(arm: Arm) -> str:
+    """What limits a request alone."""
+    assert arm.limit != "memory"
+    assert arm.limit != "time"
+    seconds: Estimate = getattr(arm.alone, arm.limit)
+    return f"{_span(seconds.map(lambda s: 1e3 * s), significant)} ms {_PROMISED[arm.limit]}"
+
+
+def _gpus(arm: Arm) -> str:
+    """Replicas and their GPUs, the middle and the range."""
+    assert arm.replicas is not None
+    if arm.gpus == 1:
+        return f"{_span(arm.replicas, _whole)} GPU{'' if _one(arm.replicas) else 's'}"
+    assert arm.all_gpus is not None
+    many = "replica" if _one(arm.replicas) else "replicas"
+    return f"{_span(arm.replicas, _whole)} {many} ({_whole(arm.all_gpus.value)} GPUs)"
+
+
+def _one(number: Estimate) -> bool:
+    return number.value == 1 and number.high in (None, 1)
+
+
+def _month(arm: Arm) -> str:
+    return "" if arm.usd_per_month is None else f": {usd(arm.usd_per_month.value)} a month"
+
+
+def _bills(ours: Arm, plain: Arm) -> str:
+    now, before = ours.usd_per_month, plain.usd_per_month
+    if now is None or before is None:
+        return ", dollars unknown until the price of a GPU hour is given"
+    if now.value == before.value:
+        return f": {usd(now.value)} a month either way"
+    saved = before.with_(now, _fewer)
+    return f": {usd(now.value)} a month instead of {usd(before.value)}{_saved(saved)}"
+
+
+def _saved(dollars: Estimate) -> str:
+    """The range of what a month costs less, with what both arms share left out."""
+    low, high = dollars.low, dollars.high
+    if low is None or high is None or low == high:
+        return ""
+    if math.isinf(low) or math.isinf(high):
+        least = low if low > 0.0 else -high
+        return f", at least {usd(least)} {'less' if low > 0.0 else 'more'}" if least > 0.0 else ""
+    if low >= 0.0:
+        return f", {usd(low)} to {usd(high)} less"
+    if high <= 0.0:
+        return f", {usd(-high)} to {usd(-low)} more"
+    return f", from {usd(-low)} more to {usd(high)} less"
+
+
+def _whole(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:,.0f}"
+
+
+def _span(number: Estimate, show: Callable[[float | None], str]) -> str:
+    """The middle with its range in brackets."""
+    middle, low, high = show(number.value), number.low, number.high
+    if low is None or high is None:
+        return middle
+    if math.isinf(high):
+        return f"{middle} ({show(low)} or more)"
+    ends = dict.fromkeys((show(low), show(high)))
+    return middle if list(ends) == [middle] else f"{middle} ({' to '.join(ends)})"
+
+
+# ── beside it ────────────────────────────────────────────────────────────────────────────────
+
+
+def limits_sentence(found: Capacity) -> str:
+    """What limits a replica, in each arm."""
+    arms = [found.plain] if found.gamma == 0 else [found.speculative, found.plain]
+    return " ".join(_limited(found, arm) for arm in arms)
+
+
+def _limited(found: Capacity, arm: Arm) -> str:
+    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    if not arm.within.value:
+        return _alone(arm, found)
+    rate = f"{significant(arm.within.value)} requests/s"
+    held = count(arm.held, "sequence")
+    if arm.limit == "memory":
+        return f"{how} memory limits a replica at {rate}: {held} fill it."
+    if arm.limit == "time":
+        return (
+            f"{how} time limits a replica at {rate}: more than the {held} that memory holds would "
+            "hardly carry more."
+        )
+    assert arm.full is not None
+    used = f"{arm.full.use:.0%} of the {significant(arm.most.value)} that it carries at all"
+    return f"{how} the {LIMITS[arm.limit]} limits a replica at {rate}, {used}."
+
+
+def crossover_sentence(found: Capacity) -> str:
+    """From which rate on speculation is slower, and what a schedule gains."""
+    if found.gamma == 0:
+        return "Choose a γ to see what speculation does."
+    if found.crossover == 0.0:
+        return f"γ={found.gamma} is slower at every rate."
+    surely = (
+        f"on all of its range up to {significant(found.surely)}"
+        if found.surely
+        else "though at no rate on all of its range"
+    )
+    if found.crossover is None:
+        return f"γ={found.gamma} is faster at every rate that both carry, {surely} requests/s."
+    said = (
+        f"γ={found.gamma} is faster below {significant(found.crossover)} requests/s of one "
+        f"replica, {surely}, and slower above."
+    )
+    switched = found.switched
+    assert switched is not None
+    if not switched.within.value:
+        return said
+    return (
+        f"{said} Turned off there, a replica carries {significant(switched.within.value)} "
+        f"requests/s{promise(found)}, and is faster while load is low."
+    )
+
+
+def table_remarks(found: Capacity) -> tuple[str, ...]:
+    """What must be known of the numbers of the table."""
+    arms = (found.plain, found.speculative, found.switched)
+    open_ended = any(
+        arm is not None and arm.replicas is not None and math.isinf(arm.replicas.high or 0.0)
+        for arm in arms
+    )
+    return (NO_END,) if open_ended else ()
+
+
+def by_gamma_sentence(found: Capacity) -> str:
+    """The γ that carries most, in the middle of the range."""
+    most, within = found.by_gamma
+    best = int(np.argmax(within))
+    if not within[best]:
+        return f"At no γ is a rate low enough{promise(found)}."
+    limit = LIMITS[found.limits[best]]
+    return (
+        f"In the middle of the range γ={best} carries most: {significant(float(within[best]))} "
+        f"requests/s{promise(found)}, limited by {limit}; at full load "
+        f"γ={int(np.argmax(most))} does. 0 is plain decoding."
+    )
+
+
+def capacity_notes(found: Capacity) -> tuple[str, ...]:
+    """What the capacity rests on, and what is not in it."""
+    notes = [
+        "Means: requests come at random, prompts and outputs are of one length. Bursts and mixed "
+        "lengths make queues that are not in it, so that near the largest rate times are too low: "
+        "headroom is for them. One request in a hundred takes longer still: Slow requests (p99).",
+        "A server that is slower than computed is fuller as well: ranges widen with the rate.",
+        "Sequences are limited by memory alone: an engine's own limit (max_num_seqs) may be lower.",
+    ]
+    s = found.scenario
+    if s.target_ms is not None or s.run_ms is not None:
+        notes.append(
+            "A measured time stands for its load: at every rate all times are off by the same "
+            "factor as there."
+        )
+    if found.demand is not None:
+        assumed = s.headroom == type(s).model_fields["headroom"].default
+        notes.append(
+            f"{s.headroom:.0%} of the largest rate of each replica is kept free"
+            f"{' (assumed)' if assumed else ''}; requests are spread evenly over replicas."
+        )
+    if found.switched is not None:
+        notes.append(
+            "Off is taken to cost nothing: an engine whose drafter stays loaded loses some of it, "
+            "and its memory holds the draft."
+        )
+    if not found.slo:
+        names = ", ".join(SPECS[f"slo_{name}_ms"].label.lower() for name in _PROMISED)
+        notes.append(f"Nothing is promised ({names}): the largest rates are those at full load.")
+    return tuple(notes)
