@@ -89,8 +89,6 @@ def long_scenario() -> Scenario:
 
 def test_a_pasted_config_survives_a_page_that_is_loaded_anew() -> None:
     app = visit("batch", **to_link(build({"alpha": 0.8, "gamma": 4, **EXAMPLE_PAIR})))
-    app.session_state["popover_more"] = True
-    app.run()
     app.text_area(key="paste_model").set_value(LONG).run()
     assert app.session_state["scenario"].model == LONG
     found = address(app)

@@ -302,8 +302,6 @@ def test_one_way_to_say_the_load_makes_room_for_another() -> None:
 def test_what_was_measured_narrows_the_answer_and_a_slip_is_refused() -> None:
     s = served(concurrency=32, prompt_tokens=1000, gamma=3)
     app = opened("what_if", s)
-    app.session_state["popover_more"] = True
-    app.run()
     before = predict(s)
     box_of(app, "Plain time per token (ms)").set_value(12.0).run()
     anchored = app.session_state["scenario"]

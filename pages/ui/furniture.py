@@ -15,7 +15,7 @@ from specmath.checks import plain_text
 from specmath.numbers import count, measured_in, ratio, signed_percent, significant
 from specmath.predict import Prediction
 from specmath.tables import numbers_table
-from specmath.tables.files import KINDS, file_bytes
+from specmath.tables.files import file_bytes, offered
 from specmath.tables.table import Cell, Column, Table
 from specmath.tables.table import shown as cell_text
 from specmath.words import notes as words
@@ -59,14 +59,6 @@ def verbatim(text: str) -> str:
 def drawer(label: str, icon: str, key: str) -> Iterator[bool]:
     """A closed expander that is only filled once it is opened: a page stays quick without it."""
     box = st.expander(label, icon=f":material/{icon}:", key=f"drawer_{key}", on_change=touched)
-    with box:
-        yield bool(box.open)
-
-
-@contextmanager
-def popped(label: str, key: str) -> Iterator[bool]:
-    """A popover that is only filled once it is opened."""
-    box = st.popover(label, key=f"popover_{key}", width="stretch", on_change=touched)
     with box:
         yield bool(box.open)
 
@@ -270,7 +262,7 @@ def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
         )
     separators = (";", ",") if comma else (",", ".")
     current = scenario()
-    for column, (kind, label) in zip(columns, KINDS.items(), strict=False):
+    for column, (kind, label) in zip(columns, offered(shown, beside).items(), strict=False):
         ending, mime = MIMES[kind]
         column.download_button(
             label,

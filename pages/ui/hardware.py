@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui.furniture import answer_place, popped, say
+from pages.ui.furniture import answer_place, say
 from pages.ui.state import PREFIX, adopt, examples, forget, raw, scenario, set_raw
 from pages.ui.widgets import choice, number
 from specmath import hardware, models
@@ -43,12 +43,11 @@ def hardware_row() -> None:
 
 def more() -> None:
     """What was measured on that hardware, and models of no catalogue."""
-    with popped("More", "more") as opened:
-        if opened:
-            _measured()
-            st.caption("A model that is not listed")
-            _paste("model")
-            _paste("draft")
+    with st.popover("More", width="stretch"):
+        _measured()
+        st.caption("A model that is not listed")
+        _paste("model")
+        _paste("draft")
 
 
 def lengths_row() -> None:

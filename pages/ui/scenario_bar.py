@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from pages.ui.furniture import popped, verbatim
+from pages.ui.furniture import verbatim
 from pages.ui.hardware import hardware_row, lengths_row, more
 from pages.ui.state import (
     PREFIX,
@@ -148,11 +148,10 @@ def _alpha_range() -> None:
     with work:
         choice("work")
     told = "not known" if low is None or high is None else f"α {low:.2g}–{high:.2g}"
-    with ends, popped(told, "alpha_ends") as opened:
-        if opened:
-            st.caption("What others measured, until you type your own ends.")
-            for name, end in (("alpha_low", low), ("alpha_high", high)):
-                number(name, empty="unknown" if end is None else significant(end, 2))
+    with ends, st.popover(told, width="stretch"):
+        st.caption("What others measured, until you type your own ends.")
+        for name, end in (("alpha_low", low), ("alpha_high", high)):
+            number(name, empty="unknown" if end is None else significant(end, 2))
 
 
 def _two_numbers(*names: str) -> None:

@@ -197,6 +197,8 @@ def read_link(page: str) -> list[str]:
     given = _of_the_scenario()
     moved = st.session_state.get("page") not in (None, page)
     st.session_state["page"] = page
+    if moved:  # a box that is put up anew may have lost what it showed: it is told again
+        forget(*SPECS)
     edited = st.session_state["edited"] = st.session_state.pop("touched", False)
     if not edited:
         _read_noted()

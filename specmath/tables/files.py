@@ -39,6 +39,7 @@ __all__ = [
     "MOST_WHOLE",
     "defined_names",
     "file_bytes",
+    "offered",
     "scenario_text",
     "to_csv",
     "to_xlsx",
@@ -458,6 +459,14 @@ KINDS = {
     "formulas": "CSV, live formulas",
     "xlsx": "XLSX, live formulas",
 }
+
+
+def offered(table: Table, beside: Sequence[Table] = ()) -> dict[str, str]:
+    """Those of `KINDS` that differ, with what they are called: where nothing in a table follows
+    from anything, a CSV has its values alone, and a workbook is not live."""
+    if any(column.formulas for each in (table, *beside) for column in each.columns):
+        return dict(KINDS)
+    return {"values": "CSV", "xlsx": "XLSX"}
 
 
 def scenario_text(scenario: Scenario) -> str:
