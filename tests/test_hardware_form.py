@@ -420,6 +420,7 @@ def test_medusa_ends_at_its_heads() -> None:
 def test_every_table_of_every_drafter(draft: str, gamma: int, max_gamma: int) -> None:
     """The tables agree with the prediction, whatever drafts."""
     said = {"gamma": gamma, "max_gamma": max_gamma, "demand_tokens_per_second": 1000}
+    said["prompt_tokens"] = 1024
     p = predict(scenario(draft=draft, alpha=0.6, **said))
     assert len(verdict(p).sentence()) > 20
     for name, table in TABLES.items():

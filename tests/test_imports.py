@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,21 @@ def test_a_function_is_not_hidden_by_the_module_of_its_name() -> None:
     code = "import specmath\nfrom specmath.predict import predict as f\nimport specmath.predict\n"
     loaded(f"{code}assert specmath.predict is f")
     loaded("from specmath import predict\nassert callable(predict)")
+
+
+def test_a_package_calls_no_function_by_the_name_of_its_own_module() -> None:
+    """`from specmath.tails import tails` in a package that has a module `tails` is that module as
+    soon as anybody loads it."""
+    for init in (ROOT / "specmath").glob("*/**/__init__.py"):
+        package = ".".join(init.parent.relative_to(ROOT).parts)
+        own = {path.stem for path in init.parent.iterdir()}
+        taken = {
+            alias.asname or alias.name
+            for node in ast.walk(ast.parse(init.read_text()))
+            if isinstance(node, ast.ImportFrom) and not str(node.module).startswith(package)
+            for alias in node.names
+        }
+        assert not own & taken, init
 
 
 def test_modules_are_found_and_nothing_else() -> None:

@@ -106,7 +106,7 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         ("tails", "tails:tails_command",
          "Slow requests: p50, p90 and p99 of a request's time and of its gaps, in both arms."),
         ("capacity", "capacity:capacity_command",
-         "How many GPUs serve a demand within a time, and what limits a replica, in both arms."),
+         "How many GPUs serve a demand within a time, in both arms, and what limits each."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
         ("crossover", "calculator:crossover_command",
          "Over α, the γ where arithmetic grows more than speed."),

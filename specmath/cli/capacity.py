@@ -36,8 +36,7 @@ _TABLES = {"arm": capacity_table, "rate": capacity_rates_table, "gamma": gamma_c
 @scenario_options
 @format_option
 def capacity_command(by: str, style: str, scenario_file: str | None, **options: Any) -> None:
-    """How many GPUs serve a demand within a time, with and without speculation, and what limits
-    each.
+    """How many GPUs serve a demand within a time, in both arms, and what limits each.
 
     Needs --gpu, --model, --draft and --prompt-tokens. What is promised: --slo-tpot-ms,
     --slo-ttft-ms, --slo-e2e-ms; without any, the largest rate that a replica carries.

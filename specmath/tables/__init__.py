@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specmath.bill import bill
-from specmath.capacity import capacity
+from specmath.capacity import capacity as capacity_of
 from specmath.predict import Prediction
 from specmath.tables.beside import bill_sheet, bill_table, card_table, numbers_table
 from specmath.tables.capacity import (
@@ -35,7 +35,7 @@ from specmath.tables.prediction import (
 )
 from specmath.tables.table import Table
 from specmath.tables.tails import gap_tools_table, quantiles_table, tails_part, tails_table
-from specmath.tails import tails
+from specmath.tails import tails as tails_of
 
 __all__ = [
     "TABLES",
@@ -79,10 +79,10 @@ TABLES: dict[str, Callable[[Prediction], Table]] = {
     "crossover": crossover_table,
     "draft_cost": draft_cost_table,
     "bill": bill_sheet,
-    "tails": lambda prediction: tails_table(tails(prediction)),
-    "capacity": lambda prediction: capacity_table(capacity(prediction)),
-    "capacity_rates": lambda prediction: capacity_rates_table(capacity(prediction)),
-    "capacity_gamma": lambda prediction: gamma_capacity_table(capacity(prediction)),
+    "tails": lambda prediction: tails_table(tails_of(prediction)),
+    "capacity": lambda prediction: capacity_table(capacity_of(prediction)),
+    "capacity_rates": lambda prediction: capacity_rates_table(capacity_of(prediction)),
+    "capacity_gamma": lambda prediction: gamma_capacity_table(capacity_of(prediction)),
 }
 """Tables made from one prediction, by name."""
 
