@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from specmath.checks import InputError, short
@@ -53,7 +53,7 @@ class Segment:
     name: str
     share: float
     scenario: Scenario
-    said: tuple[tuple[str, Any], ...] = ()
+    said: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class PlannedEndpoint:
     scenario: Scenario
     segments: tuple[Segment, ...]
     day: tuple[float, ...] = ()
-    said: tuple[tuple[str, Any], ...] = ()
+    said: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def parts(self) -> tuple[Part, ...]:
