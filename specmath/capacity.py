@@ -103,7 +103,9 @@ class Capacity:
     gamma
         The γ in use.
     slo
-        What is promised, seconds.
+        What is promised, seconds: of several kinds of request, what all of them are promised alike.
+    apart
+        Whether kinds of request are promised different things.
     rates
         At which the arms are told, ascending.
     plain, speculative
@@ -136,6 +138,7 @@ class Capacity:
     by_gamma: FloatArray
     limits: tuple[Limit, ...]
     demand: Estimate | None
+    apart: bool = False
 
     @property
     def surely(self) -> float:
@@ -246,9 +249,21 @@ def _told(s: Scenario, server: Carried, gamma: int, promises: Sequence[Promise])
     if crossover is not None and crossover > 0.0:
         switched = _fleet(s, _switched(arms[0], arms[1]), demand)
     told = server.fastest(listed, middle["tpot"][3:])
-    slo = {each.name: each.seconds for each in promises if each.part is None}
-    return Capacity(s, gamma, slo, listed, plain, ours, switched, told, crossover,
-                    np.stack([server.most, within]), limits, demand)  # fmt: skip
+    alike, apart = _alike(promises)
+    return Capacity(s, gamma, alike, listed, plain, ours, switched, told, crossover,
+                    np.stack([server.most, within]), limits, demand, apart)  # fmt: skip
+
+
+def _alike(promises: Sequence[Promise]) -> tuple[dict[Slo, float], bool]:
+    """What every kind of request is promised alike, and whether anything is not."""
+    parts = {each.part for each in promises}
+    kinds = max((part or 0 for part in parts), default=0) + 1
+    same: dict[Slo, float] = {}
+    for name in SLOS:
+        told = [each.seconds for each in promises if each.name == name]
+        if told and len(told) == kinds and len({*told}) == 1:
+            same[name] = told[0]
+    return same, len(same) * kinds < len(promises)
 
 
 def _demand(s: Scenario, plain: Estimate) -> Estimate | None:

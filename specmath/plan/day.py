@@ -24,7 +24,7 @@ from specmath.estimate import Estimate
 from specmath.evidence import switching
 from specmath.money import replicas_needed
 
-__all__ = ["DAYS", "Day", "Policy", "PolicyDay", "day_of"]
+__all__ = ["DAYS", "POLICIES", "Day", "Policy", "PolicyDay", "day_of"]
 
 Policy = Literal["never", "always", "by load"]
 POLICIES: tuple[Policy, ...] = ("never", "always", "by load")

@@ -72,8 +72,8 @@ def from_toml(text: str) -> Plan:
             raise InputError(f"unknown table or key {short(key)}; a plan has [[endpoints]]")
     if data.get("specmath", LINK_VERSION) != LINK_VERSION:
         raise InputError(f"specmath must be {LINK_VERSION!r}, got {short(data['specmath'])}")
-    endpoints, about = data.get("endpoints"), data.get("plan", {})
-    if not _tables(endpoints) or not isinstance(about, dict):
+    endpoints, about = data.get("endpoints", []), data.get("plan", {})
+    if not endpoints or not _tables(endpoints) or not isinstance(about, dict):
         raise InputError("a plan needs tables [[endpoints]], found none")
     for each in endpoints:
         if not _tables(each.get("segments", [])):
