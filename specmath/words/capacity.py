@@ -16,7 +16,8 @@ from specmath.words.bill import falls
 
 __all__ = [
     "LIMITS", "NEEDS_PROMPTS", "arm_name", "by_gamma_sentence", "capacity_notes",
-    "capacity_sentence", "crossover_sentence", "fleets_words", "limits_sentence", "promise", "table_remarks",
+    "capacity_sentence", "crossover_sentence", "fleets_words", "limits_sentence", "promise",
+    "table_remarks",
 ]  # fmt: skip
 
 LIMITS: dict[Limit, str] = {
