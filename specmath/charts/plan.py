@@ -21,10 +21,11 @@ def plan_chart(found: PlanAnswer) -> go.Figure:
     traces: list[Trace] = []
     at = np.arange(len(names))
     for name, arm, color, shift in arms:
-        for level, symbol in ((0.5, "circle"), (0.99, "diamond-open")):
+        for level, symbol, aside in ((0.5, "circle", -0.06), (0.99, "diamond-open", 0.06)):
             told = [answer.tpot[level][arm] for answer in found.endpoints]
             quantile = f"p{100 * level:.0f}"
-            traces.append(_points(at + shift, told, f"{name}, {quantile}", color, symbol))
+            at_x = at + shift + aside
+            traces.append(_points(at_x, told, f"{name}, {quantile}", color, symbol))
     return figure_of(
         axis("", tickvals=at.tolist(), ticktext=names, range=[-0.6, len(names) - 0.4],
              zeroline=False),
