@@ -93,7 +93,7 @@ def read_acceptance(text: str) -> dict[str, Any]:
     >>> read_acceptance("0.6 to 0.8"), read_acceptance("2.8 @ 4")["measured_gamma"]
     ({'acceptance_form': 'range', 'alpha_low': '0.6', 'alpha_high': '0.8'}, '4')
     """
-    cell = text.strip().removeprefix("α").removeprefix("=").strip()
+    cell = text.strip().removeprefix("α").strip().removeprefix("=").strip()
     if not cell or cell == UNKNOWN:
         return {}
     if "@" in cell:
