@@ -34,7 +34,7 @@ __all__ = ["report_command"]
 def report_command(
     file: str | None, beside: str | None, out: str, scenario_file: str | None, **options: Any
 ) -> None:
-    """A page that opens offline and prints on A4: decisions, inputs, assumptions, charts.
+    """A plan or a scenario as a page for a meeting: opens offline, prints on A4.
 
     FILE is a plan in TOML, as `specmath plan` reads it; without one the report is of the scenario
     that the options, or --scenario, say.

@@ -102,9 +102,9 @@ def stamp(date: datetime.date | None) -> str:
     return f"{day:%Y-%m-%d} · specmath {specmath.__version__}"
 
 
-def document(title: str, body: Iterable[str], *, charts: bool) -> bytes:
-    """The page as UTF-8; `body` is HTML. `charts`: whether it has any, and needs plotly.js."""
-    drawn = f"<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script>\n" if charts else ""
+def document(title: str, body: Iterable[str]) -> bytes:
+    """The page as UTF-8; `body` is HTML."""
+    drawn = f"<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script>\n"
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="generator" content="specmath {escape(specmath.__version__)}">\n'

@@ -91,7 +91,7 @@ def report_bytes(
         UTF-8. Nothing in it is loaded from elsewhere; equal arguments give equal bytes.
     """
     title = short(found.plan.name, LONGEST_TITLE) or "Plan"
-    return document(title, _body(found, beside, title, date), charts=True)
+    return document(title, _body(found, beside, title, date))
 
 
 def _body(

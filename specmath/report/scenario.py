@@ -65,7 +65,7 @@ def scenario_report_bytes(prediction: Prediction, *, date: datetime.date | None 
         UTF-8. Nothing in it is loaded from elsewhere; equal arguments give equal bytes.
     """
     title = short(prediction.scenario.label, LONGEST_TITLE) or "Scenario"
-    return document(title, _body(prediction, title, date), charts=True)
+    return document(title, _body(prediction, title, date))
 
 
 def _body(p: Prediction, title: str, date: datetime.date | None) -> Iterator[str]:
