@@ -31,10 +31,11 @@ def plan_chart(found: PlanAnswer) -> go.Figure:
     at = np.arange(len(names))
     for name, arm, color, shift in arms:
         # Beside each other: their ranges overlap.
-        for level, symbol, aside in ((0.5, "circle", -0.05), (0.99, "diamond-open", 0.05)):
+        for level, symbol, aside in ((0.5, "circle", -0.06), (0.99, "diamond-open", 0.06)):
             told = [answer.tpot[level][arm] for answer in found.endpoints]
             quantile = f"p{100 * level:.0f}"
-            traces.append(_points(at + shift + aside, told, f"{name}, {quantile}", color, symbol))
+            at_x = at + shift + aside
+            traces.append(_points(at_x, told, f"{name}, {quantile}", color, symbol))
     turned = {"tickangle": -40, "automargin": True} if len(names) > LEVEL else {"tickangle": 0}
     return figure_of(
         axis("", tickvals=at.tolist(), ticktext=names, range=[-0.6, len(names) - 0.4],

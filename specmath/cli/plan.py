@@ -27,7 +27,7 @@ __all__ = ["plan_command"]
 _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table}
 
 
-@click.command("plan", epilog="\b\nExample: specmath plan docs/examples/plan.toml --by segment")
+@click.command("plan", epilog="\b\nExample: specmath plan plan.toml --by segment")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",

@@ -24,7 +24,7 @@ __all__ = ["report_command"]
 @click.command(
     "report",
     cls=WritingCommand,
-    epilog="\b\nExample: specmath report docs/examples/plan.toml -o report.html\n"
+    epilog="\b\nExample: specmath report plan.toml -o report.html\n"
     "Of one scenario: specmath report --alpha 0.8 --c 0.1 -o report.html",
 )
 @click.argument("file", type=FILE, required=False)

@@ -39,6 +39,8 @@ def as_given(plan: Plan) -> list[dict[str, Any]]:
     for each in plan.endpoints:
         values: dict[str, Any] = {"name": each.name, **_written(each.said)}
         values["demand_requests_per_second"] = each.demand
+        if each.replicas is not None:
+            values["replicas"] = each.replicas
         if each.day:
             values["day"] = list(each.day)
         values["segments"] = [

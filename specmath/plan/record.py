@@ -28,6 +28,8 @@ HOURS = 24
 MOST_ENDPOINTS, MOST_SEGMENTS = 32, 32
 """Of a plan, and of an endpoint: more is a table of requests, which a simulation reads."""
 
+MOST_REPLICAS = 1_000_000
+
 RATE, SHARE = "demand_requests_per_second", "share"
 """How a segment says how much of the traffic it is."""
 
@@ -68,6 +70,8 @@ class PlannedEndpoint:
         All its requests in the mean: `blended` where they are of several segments.
     segments
         At least one.
+    replicas
+        That run now; None: as many as serve the demand without speculation.
     day
         Of each hour, its requests over those of the busiest one, in [0, 1]; () where all hours are
         alike.
@@ -78,6 +82,7 @@ class PlannedEndpoint:
     name: str
     scenario: Scenario
     segments: tuple[Segment, ...]
+    replicas: int | None = None
     day: tuple[float, ...] = ()
     said: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
@@ -169,6 +174,8 @@ def _endpoint(called: str, given: Mapping[str, Any]) -> PlannedEndpoint:
         raise InputError(
             f"an endpoint must have at most {MOST_SEGMENTS} segments, got {len(listed)}"
         )
+    # A scenario says its demand by one of them; a plan has both.
+    replicas = _replicas(own.pop("replicas", None))
     demand, shares = _shares(own.pop(RATE, None), listed)
     segments, faults = _segments(listed, shares, own | {RATE: demand})
     if faults:
@@ -184,7 +191,21 @@ def _endpoint(called: str, given: Mapping[str, Any]) -> PlannedEndpoint:
             "computes its steps"
         )
     day = _day(given.get("day") or ())
-    return PlannedEndpoint(called, base, tuple(segments), day, tuple(sorted(own.items())))
+    return PlannedEndpoint(called, base, tuple(segments), replicas, day, tuple(sorted(own.items())))
+
+
+def _replicas(given: Any) -> int | None:
+    if given is None:
+        return None
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (1 <= value <= MOST_REPLICAS and value.is_integer()):
+        raise InputError(
+            f"replicas must be a whole number >= 1 and <= {MOST_REPLICAS}, got {short(given)}"
+        )
+    return int(value)
 
 
 def _segments(

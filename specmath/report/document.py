@@ -68,7 +68,7 @@ code { overflow-wrap: anywhere; font-size: .8rem }
   .decision { font-size: 11pt } h1 { font-size: 16pt } h2 { font-size: 13pt; margin-top: 0 }
   table { font-size: 7.5pt } th, td { padding: 1mm .8mm } td small { white-space: normal }
   .inputs td { padding-top: .3mm; padding-bottom: .3mm }
-  .text { min-width: calc(.8 * var(--least)) } .wide, figure { overflow: visible }
+  .long { min-width: calc(.7 * var(--least)) } .wide, figure { overflow: visible }
   figure, tr, .headline { break-inside: avoid } h2, h3, .head { break-after: avoid }
   section.sheet { break-before: page } thead { display: table-header-group }
 }

@@ -29,6 +29,9 @@ WRAPPED, LINE, FEW = 36, 20, 6
 """Characters beyond which the text of a cell breaks into lines, and those of such a line; and
 columns of a table that has room."""
 
+NARROW = 0.9
+"""Of a text, its letters over its digits, by which CSS counts (ch)."""
+
 MINUS = "\u2212"
 ENDS = ("_low", "_high")
 
@@ -125,8 +128,9 @@ def _look(column: Column, *, roomy: bool) -> str:
     word = max((len(word) for text in (column.label, *texts) for word in text.split()), default=0)
     least = LINE if widest > WRAPPED else min(max(word, (widest + 1) // 2) + 3, LINE)
     if roomy and widest <= WRAPPED:
-        least = max(least, widest + 3)
-    return f' data-column="{column.name}" class="text" style="--least:{least}ch"'
+        least = max(least, round(NARROW * widest) + 3)
+    kind = "text long" if widest > WRAPPED else "text"
+    return f' data-column="{column.name}" class="{kind}" style="--least:{least}ch"'
 
 
 def _heads(columns: Look) -> str:

@@ -28,7 +28,7 @@ from specmath.scenario.files import to_link
 from specmath.tables.capacity import capacity_part, capacity_table
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
-from specmath.tables.plan_parts import decision_part, segments_part
+from specmath.tables.plan_parts import decision_part, segments_of
 from specmath.tables.provenance import endpoint_inputs_table
 from specmath.words.capacity import (
     capacity_notes,
@@ -39,6 +39,7 @@ from specmath.words.capacity import (
 from specmath.words.notes import notes
 from specmath.words.plan import (
     ASSUMED,
+    chart_sentence,
     day_sentence,
     endpoint_said,
     plan_notes,
@@ -101,7 +102,7 @@ def _body(
     small = len(found.endpoints) <= MOST_ON_PAGE_ONE
     chart = chart_html(
         plan_chart(found), "Time per token of each endpoint, p50 and p99",
-        " ".join(ASSUMED[2:3]), f"{title} time per token",
+        chart_sentence(found), f"{title} time per token",
     )  # fmt: skip
     yield '<section class="first">'
     yield head(1, title)
@@ -148,7 +149,7 @@ def _endpoint(found: PlanAnswer, answer: EndpointAnswer, common: frozenset[str])
     yield head(2, name)
     yield said_html(said)
     yield head(3, "Segments")
-    yield table_html(segments_part(found, answer))
+    yield table_html(segments_of(found, answer))
     yield paragraph(segments_sentence(answer))
     capacity = answer.capacity
     yield head(3, capacity_table(capacity).title)

@@ -3,15 +3,15 @@ what tells one endpoint's segments apart."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from specmath.estimate import Estimate
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
-from specmath.tables.plan import endpoints_table, segments_table
+from specmath.tables.plan import endpoints_table, part_of, segments_table
 from specmath.tables.table import Cell, Column, Table
 
-__all__ = ["ALL", "decision_part", "segments_part", "with_total"]
+__all__ = ["ALL", "decision_part", "segments_of", "with_total"]
 
 ALL = "All endpoints"
 """What the last row is called."""
@@ -19,7 +19,7 @@ ALL = "All endpoints"
 ENDS = {"": "value", "_low": "low", "_high": "high"}
 
 _DECISION = (
-    "endpoint", "do", "gamma", "tpot_p50_ms_plain", "tpot_p50_ms", "tpot_p99_ms_plain",
+    "endpoint", "do", "tpot_p50_ms_plain", "tpot_p50_ms", "tpot_p99_ms_plain",
     "tpot_p99_ms", "gpus_plain", "gpus", "usd_per_month_plain", "usd_per_month", "acceptance_from",
 )  # fmt: skip
 _SEGMENTS = (
@@ -32,7 +32,7 @@ _SEGMENTS = (
 def decision_part(found: PlanAnswer) -> Table:
     """One row an endpoint: what to do, its times, GPUs and bill in both arms, and where its
     acceptance is from; where there are several, all of them in a last row."""
-    part = _part(endpoints_table(found), _DECISION)
+    part = part_of(endpoints_table(found), _DECISION)
     if len(found.endpoints) == 1:
         return part
     (gpus_plain, gpus), (usd_plain, usd) = found.gpus, found.usd_per_month
@@ -41,12 +41,12 @@ def decision_part(found: PlanAnswer) -> Table:
     return with_total(part, {"endpoint": ALL}, totals)
 
 
-def segments_part(found: PlanAnswer, answer: EndpointAnswer) -> Table:
+def segments_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:
     """One endpoint's segments: what differs in them and what it does; columns of which nothing is
     known are left out."""
     table = segments_table(PlanAnswer(found.plan, (answer,)))
     known = [c for c in table.columns if any(value is not None for value in c.values)]
-    return _part(replace(table, columns=tuple(known)), _SEGMENTS)
+    return part_of(replace(table, columns=tuple(known)), _SEGMENTS)
 
 
 def with_total(
@@ -62,8 +62,3 @@ def with_total(
 
 def _longer(column: Column, cell: Cell) -> Column:
     return replace(column, values=(*column.values, cell))
-
-
-def _part(table: Table, names: Collection[str]) -> Table:
-    kept = {f"{name}{end}" for name in names for end in ENDS}
-    return replace(table, columns=tuple(c for c in table.columns if c.name in kept))

@@ -67,6 +67,9 @@ def endpoint_inputs_table(answer: EndpointAnswer) -> Table:
         if name == "context_tokens" and not told:
             continue  # follows from the requests
         rows += _field("", s, name, answer.prediction, told=told)
+    if endpoint.replicas is not None:
+        label = SPECS["replicas"].label
+        rows.append(_Row("", label, shown(endpoint.replicas, "#,##0"), "", "Given", ""))
     for segment, told_by in zip(segments, own, strict=True):
         rows += _segment(segment, told_by, apart=apart)
     return _table(rows, apart=apart)

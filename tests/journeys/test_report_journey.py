@@ -41,7 +41,7 @@ def opened(browser: Browser) -> Iterator[Page]:
 
 
 def example() -> PlanAnswer:
-    return decided(from_toml((ROOT / "docs/examples/plan.toml").read_text("utf-8")))
+    return decided(from_toml((ROOT / "specmath/data/plan_example.toml").read_text("utf-8")))
 
 
 def show(page: Page, found: PlanAnswer, folder: Path) -> None:
