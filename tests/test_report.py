@@ -92,6 +92,18 @@ def test_page_one_has_each_endpoint_with_its_numbers(found: PlanAnswer, page: Pa
         assert number(row["usd_per_month"][0]) == 730 * price * number(row["gpus"][0])
 
 
+def test_what_is_not_known_reads_so() -> None:
+    bare = SMALL | {"alpha": 0.8}
+    endpoints = [bare | {"name": "never", "slo_tpot_ms": 0.01}, bare | {"name": "free"}]
+    found = decided(plan_of([*endpoints, bare | {"name": "short", "output_tokens": 1}]))
+    never, free, short, total = Page(report_bytes(found, date=DAY)).rows("plan")
+    assert never["gpus"][0] == total["gpus"][0] == total["usd_per_month"][0] == "unknown"
+    assert number(free["gpus"][0]) >= 1
+    # A request of one token has no time between tokens, and a plan no mean of them.
+    assert short["tpot_p50_ms"][0] == "unknown"
+    assert total["tpot_p50_ms"][0] == ""
+
+
 def test_segments_are_those_of_the_plan(found: PlanAnswer, page: Page) -> None:
     whole, *parts = page.tables["segments"]
     assert [row["segment"][0] for row in whole] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from urllib.parse import urlencode
@@ -68,24 +68,29 @@ def table_html(
     table: Table,
     *,
     groups: Mapping[str, tuple[str, str]] | None = None,
-    total: bool = False,
+    totals: Collection[str] = (),
     unknown: str = "",
 ) -> str:
     """The table in its number formats; where `x_low` and `x_high` stand beside a column x, the
     three are one cell: the value, and below it its range.
 
     `groups`: of a column the heading that it shares with those beside it, and its own below that.
-    `total`: the last row is one. `unknown`: what stands where a value is not known.
+    `totals`: columns of which the last row is the total. `unknown`: what stands where a value is
+    not known; a total that is none is empty.
     """
     columns = {c.name: c for c in table.columns}
     ends = {f"{name}{end}" for name in columns for end in ENDS}
     shown_as = _laid_out([c for name, c in columns.items() if name not in ends])
+    last = len(table) - 1 if totals else len(table)
     lines = [
-        "".join(f"<td{look}>{_cell(columns, c, row) or unknown}</td>" for c, look in shown_as)
+        "".join(
+            f"<td{look}>{_cell(columns, c, row) or unknown * (row < last or c.name in totals)}</td>"
+            for c, look in shown_as
+        )
         for row in range(len(table))
     ]
     heads = _heads(shown_as) if groups is None else _grouped(shown_as, groups)
-    return _table(table, heads, lines, total=total)
+    return _table(table, heads, lines, total=bool(totals))
 
 
 def all_columns(table: Table) -> str:

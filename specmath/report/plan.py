@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from specmath.charts.capacity import times_over_rate
 from specmath.charts.plan import day_chart, plan_chart
 from specmath.checks import short
+from specmath.numbers import UNKNOWN
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
 from specmath.plan.files import to_toml
 from specmath.report.document import LONGEST_TITLE, document, stamp
@@ -28,7 +29,7 @@ from specmath.scenario.files import to_link
 from specmath.tables.capacity import capacity_part, capacity_table
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
-from specmath.tables.plan_parts import decision_part, segments_of
+from specmath.tables.plan_parts import TOTALLED, decision_part, segments_of
 from specmath.tables.provenance import endpoint_inputs_table
 from specmath.words.capacity import (
     capacity_notes,
@@ -108,7 +109,9 @@ def _body(
     yield head(1, title)
     yield paragraph(stamp(date), "stamp")
     yield paragraph(plan_sentence(found), "decision")
-    yield table_html(decision_part(found), groups=_GROUPS, total=several)
+    yield table_html(
+        decision_part(found), groups=_GROUPS, totals=TOTALLED if several else (), unknown=UNKNOWN
+    )
     yield chart if small else ""
     yield all_columns(endpoints_table(found))
     yield all_columns(segments_table(found))
@@ -136,7 +139,7 @@ def _beside(found: PlanAnswer, beside: PlanAnswer) -> Iterator[str]:
         yield paragraph(plan_sentence(each))
     groups = {f"{column}_{suffix}": (heading, name) for column, heading in _COMPARED.items()
               for suffix, name in zip("ab", names, strict=True)}  # fmt: skip
-    yield table_html(table, groups=groups, total=True)
+    yield table_html(table, groups=groups, totals=("usd_per_month_more",))
     yield "</section>"
 
 

@@ -3,18 +3,19 @@ what tells one endpoint's segments apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from specmath.estimate import Estimate
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
 from specmath.tables.plan import endpoints_table, part_of, segments_table
-from specmath.tables.table import Cell, Column, Table
+from specmath.tables.table import Cell, Table
 
-__all__ = ["ALL", "decision_part", "segments_of", "with_total"]
+__all__ = ["ALL", "TOTALLED", "decision_part", "segments_of"]
 
 ALL = "All endpoints"
 """What the last row is called."""
+
+TOTALLED = ("gpus_plain", "gpus", "usd_per_month_plain", "usd_per_month")
+"""Columns that have a total."""
 
 ENDS = {"": "value", "_low": "low", "_high": "high"}
 
@@ -35,10 +36,12 @@ def decision_part(found: PlanAnswer) -> Table:
     part = part_of(endpoints_table(found), _DECISION)
     if len(found.endpoints) == 1:
         return part
-    (gpus_plain, gpus), (usd_plain, usd) = found.gpus, found.usd_per_month
-    totals = {"gpus_plain": gpus_plain, "gpus": gpus, "usd_per_month_plain": usd_plain,
-              "usd_per_month": usd}  # fmt: skip
-    return with_total(part, {"endpoint": ALL}, totals)
+    values = (*found.gpus, *found.usd_per_month)
+    cells: dict[str, Cell] = {"endpoint": ALL}
+    for name, total in zip(TOTALLED, values, strict=True):
+        cells |= {f"{name}{end}": getattr(total, of, None) for end, of in ENDS.items()}
+    longer = [replace(c, values=(*c.values, cells.get(c.name))) for c in part.columns]
+    return replace(part, columns=tuple(longer))
 
 
 def segments_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:
@@ -47,18 +50,3 @@ def segments_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:
     table = segments_table(PlanAnswer(found.plan, (answer,)))
     known = [c for c in table.columns if any(value is not None for value in c.values)]
     return part_of(replace(table, columns=tuple(known)), _SEGMENTS)
-
-
-def with_total(
-    table: Table, said: Mapping[str, Cell], totals: Mapping[str, Estimate | None]
-) -> Table:
-    """The table with a row more; what has no total is empty there. Of a constant table."""
-    cells = dict(said)
-    for name, total in totals.items():
-        cells |= {f"{name}{end}": getattr(total, of, None) for end, of in ENDS.items()}
-    columns = [_longer(column, cells.get(column.name)) for column in table.columns]
-    return replace(table, columns=tuple(columns))
-
-
-def _longer(column: Column, cell: Cell) -> Column:
-    return replace(column, values=(*column.values, cell))
