@@ -311,6 +311,18 @@ def test_endpoints_are_matched_by_name_and_the_dearer_costs_its_price_more(
     )
 
 
+def test_a_plan_that_leaves_it_off_is_compared_as_plain_decoding(found: PlanAnswer) -> None:
+    slow = SMALL | {"name": "Chat", "draft": "Llama-3.2-3B", "alpha": 0.1}
+    other = decided(plan_of([slow]))
+    row = compared_plans_table(found, other).rows()[0]
+    (answer,) = other.endpoints
+    plain = answer.tpot[0.99][0]
+    assert plain is not None
+    assert (row["do_b"], row["gamma_b"]) == ("Off", 0)
+    assert row["tpot_p99_ms_b"] == pytest.approx(1e3 * plain.value)
+    assert row["gpus_b"] == answer.capacity.plain.gpus * answer.capacity.plain.replicas.value
+
+
 def test_the_report_of_two_plans_has_both(found: PlanAnswer) -> None:
     other = decided(plan_of([SMALL | {"name": "Chat"}], "Smaller"))
     page = Page(report_bytes(found, beside=other, date=DAY))

@@ -56,14 +56,14 @@ def _columns(
 ) -> list[list[Column]]:
     """What one plan says of each row, a list a quantity; the last row is all its endpoints."""
     do: list[Cell] = [None if e is None else DO[e.do] for e in answers]
-    gamma: list[Cell] = [None if e is None else e.gamma for e in answers]
+    gamma: list[Cell] = [None if e is None else e.arm.gamma for e in answers]
     p99 = [None if e is None else _planned_p99(e) for e in answers]
     gpus = [None if e is None else e.arm.all_gpus for e in answers]
     bills = [_bill(e) for e in answers]
     return [
         [Column(f"do_{suffix}", f"Speculation, {whose}", "", "Off, on, by load (off above a rate), "
                 "or measure first", (*do, None))],
-        [Column(f"gamma_{suffix}", f"γ, {whose}", "", "Drafted tokens a step; 0: off",
+        [Column(f"gamma_{suffix}", f"γ, {whose}", "", "Drafted tokens a step, as planned",
                 (*gamma, None), format="0")],
         ends_of((f"tpot_p99_ms_{suffix}", f"Token p99, {whose}", "ms", "99% of the requests have "
                  "less, as planned", "0.0"), [*p99, None]),
