@@ -55,7 +55,8 @@ tr.total td small { font-weight: 400 }
 figure { margin: 1rem 0; overflow-x: auto } figcaption { max-width: 50rem }
 .head { display: flex; justify-content: space-between; align-items: baseline; max-width: 680px;
   gap: 1rem }
-.head h3 { margin: 0 } button { font: inherit; font-size: .8rem; cursor: pointer }
+.head h3 { margin: 0 } button { font: inherit; font-size: .8rem; cursor: pointer;
+  flex: none }
 details { margin: .5rem 0 } summary { cursor: pointer; color: #1d4ed8; font-size: .9rem }
 pre { background: #f3f4f6; padding: .7rem; overflow-x: auto; font-size: .8rem;
   overflow-wrap: normal }
