@@ -17,7 +17,7 @@ FLOORS = (
     "acceptance_record", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
     "carried", "bill", "capacity", "plan", "drafts", "options", "deployments", "logs", "review",
-    "measure", "published", "words", "tables", "charts", "cli",
+    "measure", "published", "words", "tables", "charts", "report", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

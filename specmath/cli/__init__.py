@@ -109,6 +109,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "How many GPUs serve a demand within a time, in both arms, and what limits each."),
         ("plan", "plan:plan_command",
          "Which endpoints get it, with which γ, how many GPUs, and what a month costs."),
+        ("report", "report:report_command",
+         "A plan or a scenario as a page for a meeting: opens offline, prints on A4."),
         ("deployments", "deployments:deployments_command",
          "Which GPU, how many, which draft, which γ, at which load: the best of all of them."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
