@@ -93,7 +93,7 @@ def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
 
     until(compared)
     visitor.says("mine is fastest")
-    assert visitor.page.get_by_text("T5").count() == 1, "the title of the example, and nothing else"
+    expect(visitor.page.get_by_text("T5")).to_have_count(1)  # the title of the example, no more
 
     def charted() -> None:
         points = visitor.figures()[0]["Candidates"]
