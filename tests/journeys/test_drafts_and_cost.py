@@ -42,6 +42,7 @@ def _drafts(visitor: Visitor) -> dict[str, dict[str, str]]:
     return {name: dict(zip(heads[1], cells, strict=True)) for name, cells in rows}
 
 
+@pytest.mark.slow
 def test_the_published_example_stands_apart(visitor: Visitor) -> None:
     visitor.open("drafts", **to_link(EXAMPLE))
     assert visitor.page.get_by_text("T5-base").count() == 0
@@ -135,6 +136,7 @@ def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
     until(cleared)
 
 
+@pytest.mark.slow
 def test_a_step_back_takes_a_listed_draft_back(visitor: Visitor) -> None:
     visitor.open("drafts", **to_link(SERVED))
     box = visitor.page.get_by_role("combobox", name="Compare another draft model")
