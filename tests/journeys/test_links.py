@@ -24,8 +24,10 @@ SHARED = build(
         "batch": 4,
     }
 )
-PLACES = ["", *QUESTIONS]
-"""The bare address, and that of each page."""
+OTHERS = ("batch", "tails", "measure")
+"""Pages to whose address another journey comes first on a server of its own: see their files."""
+PLACES = ["", *(stem for stem in QUESTIONS if stem not in OTHERS)]
+"""The bare address, and that of each other page."""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ PLACES = ["", *QUESTIONS]
     [pytest.param(stem, marks=() if stem == "gamma" else pytest.mark.slow) for stem in PLACES],
 )
 def test_first_visit_ever_by_a_link(stem: str, first_visitor: Visitor) -> None:
-    """Each starts a server; the default run comes so to measure too: `test_measure_journey`."""
+    """Each starts a server."""
     visitor = first_visitor
     visitor.open(stem, **to_link(SHARED))
     assert visitor.dialogs_seen() == []
