@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "tests" / "data" / "log_samples"
 LOG, BENCH = (str(SAMPLES / f"vllm_{name}") for name in
               ("v1_log_current.txt", "bench_serve_result.json"))  # fmt: skip
+PLAN = str(ROOT / "specmath" / "data" / "plan_example.toml")
 SERVED = ("--alpha", "0.7", "--gamma", "3", "--gpu", "h100", "--model", "Llama-3.1-8B", "--draft",
           "eagle3", "--prompt-tokens", "1024")  # fmt: skip
 FIELDS: dict[str, Any] = {"alpha": 0.7, "gamma": 3, "gpu": "h100", "model": "Llama-3.1-8B",
@@ -40,6 +41,7 @@ CALLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "capacity": (FIELDS, ("capacity", *SERVED)),
     "tails": (FIELDS, ("tails", *SERVED)),
     "rollout": (FIELDS | {"cv": 0.3}, ("rollout", *SERVED, "--cv", "0.3")),
+    "plan": ({"file": PLAN}, ("plan", PLAN)),
 }  # fmt: skip
 """Of each tool, arguments and the same on the command line."""
 

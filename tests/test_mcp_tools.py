@@ -12,6 +12,7 @@ import pytest
 from helpers.command_line import Capture, fault, invoked, run
 from jsonschema import Draft202012Validator
 
+import specmath
 from specmath.checks import InputError
 from specmath.cli.mcp_tools import TOOLS, Tool, call
 from specmath.cli.options import help_of
@@ -21,6 +22,7 @@ from specmath.scenario import SPECS
 SAMPLES = Path(__file__).parent / "data" / "log_samples"
 LOG, BENCH = (str(SAMPLES / f"vllm_{name}") for name in
               ("v1_log_current.txt", "bench_serve_result.json"))  # fmt: skip
+PLAN = str(Path(specmath.__file__).parent / "data" / "plan_example.toml")
 SERVED: dict[str, Any] = {"alpha": 0.7, "gamma": 3, "gpu": "h100", "model": "Llama-3.1-8B",
                           "draft": "eagle3", "prompt_tokens": 1024}  # fmt: skip
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -34,10 +36,11 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("capacity", SERVED | {"by": "rate"}),
     ("tails", SERVED | {"concurrency": 32}),
     ("rollout", SERVED | {"concurrency": 32, "cv": 0.3, "power": 0.9}),
+    ("plan", {"file": PLAN, "by": "segment"}),
 )  # fmt: skip
 
 
-FILES = ("files", "before", "after")
+FILES = ("files", "before", "after", "file")
 
 
 def words(name: str, arguments: dict[str, Any]) -> list[str]:

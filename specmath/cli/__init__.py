@@ -107,6 +107,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "Slow requests: p50, p90 and p99 of a request's time and of its gaps, in both arms."),
         ("capacity", "capacity:capacity_command",
          "How many GPUs serve a demand within a time, in both arms, and what limits each."),
+        ("plan", "plan:plan_command",
+         "Which endpoints get it, with which γ, how many GPUs, and what a month costs."),
         ("rollout", "rollout:rollout_command",
          "How to try it: what to measure before and after, on how many requests, when to stop."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),

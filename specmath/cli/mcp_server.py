@@ -22,7 +22,8 @@ INSTRUCTIONS = (
     "What speculative decoding will do to latency and cost. predict: from what is known "
     "(acceptance and costs, or GPU, model and draft) the speedup with its interval and a verdict. "
     "logs: what a server's own log says. review: two runs. capacity, tails, rollout: GPUs, slow "
-    "requests, a trial. published: how far off it was on what others measured."
+    "requests, a trial. plan: several endpoints. published: how far off it was on what "
+    "others measured."
 )
 
 

@@ -23,7 +23,7 @@ from specmath.scenario import SPECS, Scenario
 
 __all__ = ["TOOLS", "Tool", "call"]
 
-FILE_HELP = "Path of a file on this machine: a log, a metrics page or a benchmark result."
+FILE_HELP = "Path of a file on this machine."
 LEFT_OUT = {"format", "force", "help"}
 """Options that no agent needs: the answer is JSON, and nothing is written."""
 
@@ -104,6 +104,7 @@ TOOLS: dict[str, Tool] = {
         Tool("capacity", ("capacity",)),
         Tool("tails", ("tails",)),
         Tool("rollout", ("rollout",)),
+        Tool("plan", ("plan",)),
     )
 }
 """What agents are offered, by name."""
