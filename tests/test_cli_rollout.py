@@ -5,16 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 from helpers.command_line import Capture, fault, invoked, run
+from openpyxl import load_workbook
+from streamlit.testing.v1 import AppTest
 
 from specmath.checks import InputError
 from specmath.predict import predict
 from specmath.rollout import rollout
 from specmath.rollout.file import from_file
 from specmath.scenario import Scenario
+from specmath.tables.files import file_bytes
+from specmath.tables.rollout import checklist_table, exported_table, requests_table, stop_table
 
 BENCH = str(Path(__file__).parent / "data" / "log_samples" / "vllm_bench_serve_result.json")
 """8 in flight, 260 prompt tokens, γ=3, 2.74 tokens a step at 5.33 ms a token."""
@@ -135,3 +140,44 @@ def test_what_review_refuses_of_it(capsys: Capture, tmp_path: Path) -> None:
     result = invoked("review", str(spoilt), BENCH)
     assert isinstance(result.exception, InputError)
     assert "gamma" in str(result.exception)
+
+
+# ── on a page ────────────────────────────────────────────────────────────────────────────────
+
+
+def section() -> None:
+    """What a page calls."""
+    import streamlit as st
+
+    from pages.ui.rollout import show_rollout
+    from specmath.predict import predict
+    from specmath.scenario import Scenario
+
+    given = Scenario(alpha=0.7, gamma=3, c=0.3, overhead=0.05, target_ms=40)
+    st.session_state["scenario"] = given
+    show_rollout(predict(given))
+
+
+def test_the_section_of_a_page_says_what_the_command_line_says(capsys: Capture) -> None:
+    app = AppTest.from_function(section, default_timeout=60).run()
+    app.number_input(key="rollout_cv").set_value(30.0).run()
+    assert not app.exception
+    told = json.loads(
+        run(capsys, "rollout", *BASIC, "--target-ms", "40", "--cv", "0.3", "--format", "json")
+    )
+    page = re.sub(r"\\(.)", r"\1", "\n".join(box.value for box in [*app.markdown, *app.caption]))
+    assert f"**{told['answer']}**" in page
+    assert all(note in page for note in told["notes"])
+    assert [box.label for box in app.get("download_button")][-1] == "The plan as a file"
+
+
+def test_its_workbook_has_every_table() -> None:
+    scenario = Scenario(alpha=0.7, gamma=3, c=0.3, target_ms=40)
+    found = rollout(predict(scenario))
+    more = requests_table(found), stop_table(found), exported_table(found)
+    book = load_workbook(
+        io.BytesIO(file_bytes(checklist_table(found), scenario, "xlsx", beside=more))
+    )
+    cells = {cell.value for sheet in book for row in sheet.iter_rows() for cell in row}
+    assert found.breakeven.value in cells
+    assert {"Time per token, mean", "vllm:num_requests_running", 40.0} <= cells
