@@ -13,6 +13,7 @@ from helpers.command_line import Capture, fault, invoked, run
 from openpyxl import load_workbook
 from streamlit.testing.v1 import AppTest
 
+import specmath
 from specmath.checks import InputError
 from specmath.predict import predict
 from specmath.rollout import rollout
@@ -140,6 +141,22 @@ def test_what_review_refuses_of_it(capsys: Capture, tmp_path: Path) -> None:
     result = invoked("review", str(spoilt), BENCH)
     assert isinstance(result.exception, InputError)
     assert "gamma" in str(result.exception)
+
+
+def test_a_plan_has_a_row_a_kind_of_request(capsys: Capture) -> None:
+    plan = Path(specmath.__file__).parent / "data" / "plan_example.toml"
+    rows = json.loads(run(capsys, "plan", str(plan), "--by", "rollout", "--format", "json"))
+    told = json.loads(run(capsys, "plan", str(plan), "--by", "segment", "--format", "json"))
+    assert [(row["endpoint"], row["segment"]) for row in rows] == [
+        (row["endpoint"], row["segment"]) for row in told
+    ]
+    for row, segment in zip(rows, told, strict=True):
+        assert row["tpot_ms"] == segment["tpot_ms"]
+        assert row["walltime_improvement_low"] == segment["walltime_improvement_low"]
+        assert 2 <= row["requests"] <= row["requests_smallest"]
+    # More of those whose range comes nearer to no change.
+    nearest = min(rows, key=lambda row: row["walltime_improvement_low"])
+    assert nearest["requests_smallest"] == max(row["requests_smallest"] for row in rows)
 
 
 # ── on a page ────────────────────────────────────────────────────────────────────────────────

@@ -180,12 +180,27 @@ def test_break_even_by_hand() -> None:
     assert (opened.low, opened.high) == pytest.approx((1.4, 1.91))
 
 
-@pytest.mark.parametrize("more", [{}, {"coverage": 0.6}, {"prefill_share": 0.3, "batch": 8}])
-def test_at_break_even_nothing_is_gained(more: dict[str, Any]) -> None:
-    least = of(**GIVEN | more).breakeven.value
-    again = {k: v for k, v in (GIVEN | more).items() if k != "alpha"}
-    at = predict(Scenario(tokens_per_step=least, measured_gamma=4, **again))
-    assert at.speedup.value == pytest.approx(1.0, abs=1e-9)
+@pytest.mark.parametrize(
+    "said",
+    [
+        GIVEN,
+        GIVEN | {"coverage": 0.6},
+        GIVEN | {"prefill_share": 0.3, "batch": 8},
+        SERVED,
+        SERVED | {"concurrency": None, "batch": 32},
+        SERVED | {"concurrency": None, "request_rate": 12.0},
+        SERVED | {"concurrency": None, "request_rate": 6.0, "draft": "ngram", "coverage": 0.5},
+        SERVED | {"arrivals": "one_wave"},
+    ],
+)
+def test_at_break_even_nothing_is_gained(said: dict[str, Any]) -> None:
+    """Also where the load follows the speed: fewer tokens a step, more requests in it."""
+    least = of(**said).breakeven
+    again = {k: v for k, v in said.items() if k != "alpha"}
+    at = predict(Scenario(tokens_per_step=least.value, measured_gamma=said["gamma"], **again))
+    assert at.speedup.value == pytest.approx(1.0, abs=1e-6)
+    if least.low is not None:
+        assert least.low <= least.value <= (least.high or 0.0)
 
 
 def test_the_smallest_change_and_where_there_is_none() -> None:

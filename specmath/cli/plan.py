@@ -12,6 +12,7 @@ from specmath.cli.terminal import say, say_each
 from specmath.plan.decided import decided
 from specmath.plan.files import from_toml
 from specmath.tables.plan import days_table, endpoints_table, segments_table
+from specmath.tables.rollout import trials_table
 from specmath.words.plan import (
     day_sentence,
     endpoint_said,
@@ -22,14 +23,15 @@ from specmath.words.plan import (
 
 __all__ = ["plan_command"]
 
-_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table}
+_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table,
+           "rollout": trials_table}  # fmt: skip
 
 
 @click.command("plan", epilog="\b\nExample: specmath plan plan.toml --by segment")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
-    help="Rows: endpoints, their segments, or the hours of each endpoint's day.",
+    help="Rows: endpoints, their segments, the hours of each endpoint's day, or how to try it.",
 )  # fmt: skip
 @format_option
 def plan_command(file: str, by: str, style: str) -> None:

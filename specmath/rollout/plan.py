@@ -1,11 +1,6 @@
 """What is expected of a trial: each quantity in both arms, the requests that show it, when to stop.
 
-The requests are those whose mean TPOT shows the predicted change (`specmath.rollout.samples`). How
-requests differ by what is accepted and by other requests' prompts is computed (`specmath.tails`):
-that is the least. A spread that was measured on plain decoding stands in both arms, and what
-acceptance adds comes on top:
-
-    v₀² = max(measured, computed)²        v₁² = v₀² + max(0, computed₁² − computed₀²)
+How many requests show it is `specmath.rollout.trial`.
 """
 
 from __future__ import annotations
@@ -16,13 +11,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from specmath.checks import InputError, real
 from specmath.estimate import Estimate
 from specmath.predict import Prediction
-from specmath.rollout.samples import requests_needed
+from specmath.rollout.breakeven import breakeven
+from specmath.rollout.trial import Trial, trial
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint
-from specmath.speculation import ROUNDING
 from specmath.tails import Arms, Tails, tails
 
 __all__ = ["QUANTITIES", "Expected", "Name", "Quantity", "Rollout", "rollout"]
@@ -54,9 +48,6 @@ QUANTITIES: dict[Name, Quantity] = {
 }  # fmt: skip
 """What is measured before and after, the one that decides first."""
 
-NEVER = 1e9
-"""Tokens per step that no draft has."""
-
 
 @dataclass(frozen=True)
 class Expected:
@@ -67,66 +58,29 @@ class Expected:
 
 
 @dataclass(frozen=True, eq=False)
-class Rollout:
-    """A trial of speculation on one endpoint.
+class Rollout(Trial):
+    """A trial of speculation on one endpoint: what is expected of it, and when to stop.
 
     Attributes
     ----------
     scenario
         What was planned, at that γ.
-    gamma
-        The γ that is tried.
-    speedup
-        Plain over speculative TPOT, as predicted.
     expected
         Each quantity that is known; times only where the plain step is.
     breakeven
         Tokens per step with a draft below which speculation slows decoding down; above γ+1 where
         it does whatever is accepted.
-    variation
-        v of a request's TPOT in either arm: standard deviation over mean.
     steps_variation
-        The same of a request's tokens per step, by what is accepted.
-    measured
-        Whether a measured spread is in `variation`; else it is a least.
+        v of a request's tokens per step, by what is accepted.
     alike
         Whether all requests are taken to accept alike: then `steps_variation` is a least.
-    power, significance
-        Of the test: the chances to see the change, and to see one that is not there.
     """
 
     scenario: Scenario
-    gamma: int
-    speedup: Estimate
     expected: Mapping[Name, Expected]
     breakeven: Estimate
-    variation: tuple[float, float]
     steps_variation: float
-    measured: bool
     alike: bool
-    power: float
-    significance: float
-
-    @property
-    def smallest(self) -> float | None:
-        """The speedup nearest to 1 in its range; None where the range includes 1."""
-        value, low, high = self.speedup.value, self.speedup.low, self.speedup.high
-        if low is None or high is None:
-            low = high = value
-        if low <= 1.0 + ROUNDING and high >= 1.0 - ROUNDING:
-            return None
-        return low if low > 1.0 else high
-
-    @property
-    def requests(self) -> int | None:
-        """Requests in each arm that show the speedup; None where none is predicted."""
-        return self.needed(self.speedup.value)
-
-    @property
-    def requests_smallest(self) -> int | None:
-        """Requests in each arm that show the smallest speedup of the range; None where that
-        includes 1."""
-        return None if self.smallest is None else self.needed(self.smallest)
 
     @property
     def stop_requests(self) -> int | None:
@@ -136,16 +90,7 @@ class Rollout:
         if least.value > self.gamma + 1.0:
             return None
         ratio = expected.value / least.value
-        return self._test(ratio, 0.0, self.steps_variation)
-
-    def needed(self, ratio: float) -> int | None:
-        """Requests in each arm that show this ratio of mean TPOT."""
-        return self._test(ratio, *self.variation)
-
-    def _test(self, ratio: float, before: float, after: float) -> int | None:
-        return requests_needed(
-            ratio, before, after, power=self.power, significance=self.significance
-        )
+        return self.tested(ratio, 0.0, self.steps_variation)
 
 
 def rollout(
@@ -184,38 +129,17 @@ def rollout(
     >>> round(found.speedup.value, 2), found.requests, round(found.breakeven.value, 2)
     (2.24, 4, 1.5)
     """
-    real("power", power, 0.5, 0.9999)
-    real("significance", significance, 0, 0.5, low_open=True)
-    if cv is not None:
-        real("cv", cv, 0, 10, low_open=True)
-    if prediction.gamma == 0:
-        raise InputError(
-            "gamma must be >= 1 for a trial, got 0: no γ pays in the middle of its interval; give "
-            "one to try it all the same"
-        )
+    shown = trial(prediction, power=power, significance=significance, cv=cv)
     found = tails(prediction, (0.99,))
     _, steps = found.steps
     return Rollout(
+        **vars(shown),
         scenario=prediction.scenario.model_copy(update={"gamma": prediction.gamma}),
-        gamma=prediction.gamma,
-        speedup=prediction.speedup,
         expected=_expected(prediction, found),
-        breakeven=_breakeven(prediction.endpoint, prediction.gamma),
-        variation=_variation(found.variation, cv),
+        breakeven=breakeven(prediction.endpoint, prediction.gamma),
         steps_variation=steps.variance**0.5 / steps.mean,
-        measured=cv is not None,
         alike=found.alike,
-        power=power,
-        significance=significance,
     )
-
-
-def _variation(least: tuple[float, float], cv: float | None) -> tuple[float, float]:
-    if cv is None:
-        return least
-    before = max(cv, least[0])
-    more = max(0.0, least[1] ** 2 - least[0] ** 2)
-    return before, float((before**2 + more) ** 0.5)
 
 
 def _expected(p: Prediction, found: Tails) -> dict[Name, Expected]:
@@ -259,24 +183,3 @@ def _tokens(endpoint: Endpoint, gamma: int) -> Estimate:
     if min(each) == max(each):
         return Estimate(value, basis=endpoint.basis)
     return Estimate(value, np.array(each)[:, None], endpoint.basis)
-
-
-def _breakeven(endpoint: Endpoint, gamma: int) -> Estimate:
-    """Tokens of a step with a draft at which a token takes as long as without, at every joint
-    point; of a share κ of the steps, 1 + (τ − 1)/κ. `NEVER` where none are enough."""
-    each = []
-    for corner in endpoint.corners:
-        cost = corner.cost.points([gamma], endpoint.excess)[:, 0]
-        left = 1.0 + endpoint.prompts * (corner.plain_waiting - float(corner.waits(gamma)))
-        each.append(_of_drafted(cost, left, corner.coverage))
-    middle = _of_drafted(
-        np.array([endpoint.speculation.breakeven(gamma)[2]]), np.ones(1),
-        endpoint.speculation.coverage,
-    )  # fmt: skip
-    return endpoint.estimate(np.stack(each), float(middle[0]))
-
-
-def _of_drafted(cost: np.ndarray, left: np.ndarray, coverage: float) -> np.ndarray:
-    able = (left > 0.0) & (coverage > 0.0)
-    needed = np.divide(cost, left, out=np.full(np.shape(cost), NEVER), where=able)
-    return np.asarray(np.minimum(1.0 + (needed - 1.0) / (coverage or 1.0), NEVER))

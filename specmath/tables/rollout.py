@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from specmath.checks import InputError
 from specmath.estimate import Estimate
 from specmath.logs.exported import exported
 from specmath.logs.reading import Reading
+from specmath.plan.decided import PlanAnswer
+from specmath.predict import Prediction
 from specmath.review.drift_causes import RULES
 from specmath.review.planned import held
 from specmath.rollout import QUANTITIES, Name, Rollout
+from specmath.rollout.trial import Trial, trial
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 from specmath.words.rollout import CHANGES, TELLS, Change, engine_of, stop_rules
 
 __all__ = [
     "checklist_table", "exported_table", "held_table", "requests_table", "stop_table",
+    "trials_table",
 ]  # fmt: skip
 
 
@@ -127,3 +132,41 @@ def held_table(plan: Rollout, after: Reading) -> Table:
                tuple(states[row.within] for row in rows)),
     ]  # fmt: skip
     return Table("What was expected, and what came", "rollout_held", tuple(columns))
+
+
+def trials_table(found: PlanAnswer) -> Table:
+    """A plan's rollout, a row a kind of request: what to expect of its tokens, and how many of its
+    requests in each arm show it at 80% power, by the least that requests differ."""
+    rows = [(a, s, _trial(s.prediction)) for a in found.endpoints for s in a.segments]
+    columns = [
+        Column("endpoint", "Endpoint", "", "As named in the plan",
+               tuple(a.endpoint.name for a, _, _ in rows)),
+        Column("segment", "Segment", "", "As named in the plan", tuple(s.name for _, s, _ in rows)),
+        Column("gamma", "γ", "", "That is tried; 0: none", tuple(s.prediction.gamma for _, s, _ in
+               rows), format="0"),
+        *ends_of(("tpot_plain_ms", "Token before", "ms", "Mean time per token without speculation",
+                  "0.0"), [_ms(s.prediction.tpot_plain) for _, s, _ in rows]),
+        *ends_of(("tpot_ms", "Token after", "ms", "Mean time per token at that γ", "0.0"),
+                 [_ms(s.prediction.tpot) for _, s, _ in rows]),
+        *ends_of(("walltime_improvement", "Speedup", "×", "Time per token, before over after",
+                  "0.00"), [s.prediction.speedup for _, s, _ in rows]),
+        Column("requests", "Requests in each arm, at least", "",
+               "Of this kind, that show the expected change; empty: none can, or nothing is tried",
+               tuple(None if t is None else t.requests for _, _, t in rows), format="#,##0"),
+        Column("requests_smallest", "For the smallest change", "",
+               "That show the smallest change in its range; empty: the range includes none",
+               tuple(None if t is None else t.requests_smallest for _, _, t in rows), format="#,##0"),
+    ]  # fmt: skip
+    return Table("How to try it", "plan_rollout", tuple(columns))
+
+
+def _ms(seconds: Estimate | None) -> Estimate | None:
+    return seconds and seconds.map(lambda each: 1e3 * each)
+
+
+def _trial(prediction: Prediction) -> Trial | None:
+    """None where nothing is tried, or a request has no tail."""
+    try:
+        return trial(prediction)
+    except InputError:
+        return None
