@@ -155,7 +155,8 @@ def trials_table(found: PlanAnswer) -> Table:
                tuple(None if t is None else t.requests for _, _, t in rows), format="#,##0"),
         Column("requests_smallest", "For the smallest change", "",
                "That show the smallest change in its range; empty: the range includes none",
-               tuple(None if t is None else t.requests_smallest for _, _, t in rows), format="#,##0"),
+               tuple(None if t is None else t.requests_smallest for _, _, t in rows),
+               format="#,##0"),
     ]  # fmt: skip
     return Table("How to try it", "plan_rollout", tuple(columns))
 
