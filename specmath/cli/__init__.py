@@ -111,6 +111,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "Which endpoints get it, with which γ, how many GPUs, and what a month costs."),
         ("rollout", "rollout:rollout_command",
          "How to try it: what to measure before and after, on how many requests, when to stop."),
+        ("deployments", "deployments:deployments_command",
+         "Which GPU, how many, which draft, which γ, at which load: the best of all of them."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
         ("crossover", "calculator:crossover_command",
          "Over α, the γ where arithmetic grows more than speed."),

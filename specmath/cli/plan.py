@@ -11,8 +11,10 @@ from specmath.cli.output import print_table
 from specmath.cli.terminal import say, say_each
 from specmath.plan.decided import decided
 from specmath.plan.files import from_toml
+from specmath.plan.record import Plan
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.rollout import trials_table
+from specmath.traffic import TRACES, Traffic, read_trace, shipped_trace
 from specmath.words.plan import (
     day_sentence,
     endpoint_said,
@@ -21,7 +23,20 @@ from specmath.words.plan import (
     segments_sentence,
 )
 
-__all__ = ["plan_command"]
+__all__ = ["plan_command", "read_plan"]
+
+
+def read_plan(file: str) -> Plan:
+    """The plan of a file; a trace that it names is one of specmath's, or a CSV beside it."""
+    path = Path(file)
+
+    def traces(name: str) -> Traffic:
+        if name in TRACES:
+            return shipped_trace(name)
+        return read_trace(read_text(path.parent / name), name)
+
+    return from_toml(read_text(path), traces)
+
 
 _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table,
            "rollout": trials_table}  # fmt: skip
@@ -39,7 +54,7 @@ def plan_command(file: str, by: str, style: str) -> None:
 
     FILE is TOML: [[endpoints]] with the fields of a scenario, each with [[endpoints.segments]].
     """
-    found = decided(from_toml(read_text(Path(file))))
+    found = decided(read_plan(file))
     if style == "table":
         say(f"{plan_sentence(found)}\n")
         for answer in found.endpoints:
