@@ -15,6 +15,7 @@ from specmath.plan.files import from_toml
 from specmath.plan.record import Plan
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
+from specmath.tables.rollout import trials_table
 from specmath.traffic import TRACES, Traffic, read_trace, shipped_trace
 from specmath.words.plan import (
     day_sentence,
@@ -39,14 +40,15 @@ def read_plan(file: str) -> Plan:
     return from_toml(read_text(path), traces)
 
 
-_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table}
+_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table,
+           "rollout": trials_table}  # fmt: skip
 
 
 @click.command("plan", epilog="\b\nExample: specmath plan plan.toml --by segment")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
-    help="Rows: endpoints, their segments, or the hours of each endpoint's day.",
+    help="Rows: endpoints, their segments, the hours of each endpoint's day, or how to try it.",
 )  # fmt: skip
 @click.option("--beside", type=FILE, help="Another plan: rows have both, endpoints by name.")
 @format_option
