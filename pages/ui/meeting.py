@@ -25,7 +25,7 @@ def show_meeting(found: PlanAnswer) -> None:
         st.markdown(furniture.verbatim(f"Kept: {plan_sentence(other)}"))
         shown = compared_plans_table(found, other)
         with st.container(key="wide_compared_plans"):
-            furniture.plain_table(shown)
+            furniture.plain_table(shown, empty="–")
         furniture.downloads(shown)
     with furniture.drawer("How to try it: what to measure before and after", "checklist",
                           "trials") as opened:  # fmt: skip

@@ -45,7 +45,7 @@ _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_
 
 
 @click.command("plan", epilog="\b\nExample: specmath plan plan.toml --by segment")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
     help="Rows: endpoints, their segments, the hours of each endpoint's day, or how to try it.",
