@@ -14,6 +14,7 @@ import pytest
 from specmath.capacity import capacity
 from specmath.checks import InputError
 from specmath.cli import main
+from specmath.cli.plan import read_plan
 from specmath.plan.day import DAYS
 from specmath.plan.decided import EndpointAnswer, decided
 from specmath.plan.files import from_toml, to_toml
@@ -32,6 +33,7 @@ from specmath.predict import predict
 from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build, from_link, to_link
 from specmath.tables.plan import days_table, endpoints_table, segments_table
+from specmath.traffic import shipped_trace
 from specmath.words.plan import DO, plan_sentence, segments_sentence
 
 EXAMPLE = resources.files("specmath.data").joinpath("plan_example.toml").read_text("utf-8")
@@ -106,6 +108,28 @@ def test_a_scenario_becomes_an_endpoint() -> None:
     (found,) = plan_from(endpoint_row(s, "mine")).endpoints
     same = ("model", "draft", "kv_dtype", "slo_ttft_ms", "gamma", "alpha", "prompt_tokens")
     assert [getattr(found.scenario, n) for n in same] == [getattr(s, n) for n in same]
+
+
+def test_a_trace_stands_for_its_means(tmp_path) -> None:
+    """Of one that is shipped, and of a file beside the plan; a length that is given stays."""
+    traffic = shipped_trace("azure-code")
+    named = {n: v for n, v in SERVED.items() if n != "prompt_tokens"}
+    (found,) = plan_of(
+        [{"name": "a", **named, "segments": [{"trace": "azure-code", "output_tokens": 99}]}]
+    ).endpoints
+    assert found.scenario.prompt_tokens == round(float(traffic.prompt_tokens.mean()))
+    assert found.scenario.output_tokens == 99
+    (tmp_path / "mine.csv").write_text("seconds,prompt_tokens,output_tokens\n0,100,10\n1,300,30\n")
+    plan = tmp_path / "plan.toml"
+    lines = [f"{n} = {json.dumps(v)}" for n, v in named.items()]
+    plan.write_text("\n".join(
+        ["[[endpoints]]", 'name = "a"', *lines, "[[endpoints.segments]]", 'trace = "mine.csv"']
+    ))  # fmt: skip
+    (found,) = read_plan(str(plan)).endpoints
+    assert (found.scenario.prompt_tokens, found.scenario.output_tokens) == (200, 20)
+    plan.write_text(plan.read_text().replace("mine.csv", "none.csv"))
+    with pytest.raises(Exception, match=r"none\.csv"):
+        read_plan(str(plan))
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────

@@ -14,8 +14,8 @@ from specmath.tables.table import Cell, Column, Table
 from specmath.words.capacity import LIMITS
 from specmath.words.plan import acceptance_short, acceptance_words, do_words
 
-__all__ = ["AGAINST", "days_table", "endpoints_part", "endpoints_table", "segments_part",
-           "segments_table"]  # fmt: skip
+__all__ = ["AGAINST", "days_table", "endpoints_part", "endpoints_table", "part_of",
+           "segments_part", "segments_table"]  # fmt: skip
 
 
 def _in_ms(seconds: Estimate | None) -> Estimate | None:
@@ -73,17 +73,18 @@ AGAINST = ("tpot_p50_ms", "tpot_p99_ms", "largest_rate", "gpus", "usd_per_month"
 
 def endpoints_part(table: Table) -> Table:
     """What a page shows of the endpoints: plain beside speculative."""
-    return _part(table, [*_SHOWN, *(f"{name}_plain" for name in AGAINST)])
+    return part_of(table, [*_SHOWN, *(f"{name}_plain" for name in AGAINST)])
 
 
 def segments_part(table: Table) -> Table:
     """What a page shows of the segments; what a pool of its own costs where there is one."""
     names = ["endpoint", "segment", "share", "gamma", "tokens_per_step", "tpot_ms", "own_gamma",
              "lost_percent", "acceptance_from"]  # fmt: skip
-    return _part(table, names)
+    return part_of(table, names)
 
 
-def _part(table: Table, names: Sequence[str]) -> Table:
+def part_of(table: Table, names: Sequence[str]) -> Table:
+    """The columns of these names, with the ends of each, in the table's order."""
     kept = {f"{name}{end}" for name in names for end in ("", "_low", "_high")}
     return replace(table, columns=tuple(c for c in table.columns if c.name in kept))
 
