@@ -55,6 +55,10 @@ def _edit(visitor: Visitor, column: int, text: str) -> None:
     visitor.settle()
 
 
+def _has_one_message(visitor: Visitor) -> None:
+    assert visitor.page.locator(ANSWER).count() == 1
+
+
 def test_a_plan_from_table_to_decision(visitor: Visitor, tmp_path: Path) -> None:
     visitor.open("traffic")
     until(lambda: _shows(visitor, plan_from(example())))
@@ -107,5 +111,5 @@ def test_a_plan_from_table_to_decision(visitor: Visitor, tmp_path: Path) -> None
     small.write_text(to_toml(one))
     upload.set_input_files(small)
     until(lambda: _shows(visitor, one))
-    assert visitor.page.locator(ANSWER).count() == 1
+    until(lambda: _has_one_message(visitor))
     visitor.page_says(f"Kept: {plan_sentence(decided(pasted))}")
