@@ -6,8 +6,9 @@ from pages.ui.bill import demand_row
 from pages.ui.capacity import promise_row
 from pages.ui.frame import frame
 from pages.ui.furniture import said_of_link
+from pages.ui.live import live
 from pages.ui.navigation import FIRST, page_of, sections
-from pages.ui.scenario_bar import pending_fault, scenario_bar, withheld
+from pages.ui.scenario_bar import pending_fault, scenario_bar
 from pages.ui.sidebar import sidebar
 from pages.ui.state import read_link, rebuild, write_link
 from pages.ui.style import style
@@ -38,8 +39,9 @@ with frame():
     faults = rebuild()
     sidebar()
     rows = ROWS.get(page.stem, ())
-    scenario_bar(faults, collapsed=page.evidence, first=rows)
+    gamma = scenario_bar(faults, collapsed=page.evidence, first=rows)
     write_link()
-    if not page.evidence and (faults or withheld()):
-        st.stop()  # nothing valid, no answer: above stands what to mend
-    chosen.run()
+    if page.evidence:
+        chosen.run()
+    else:
+        live(chosen, faults, gamma)
