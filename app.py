@@ -18,8 +18,8 @@ ABOUT = (
     "model verifies them in one pass, will do to your latency and your bill."
 )
 
+# Inputs that a page has before all others. (A string below it would be drawn on each page.)
 ROWS = {"capacity": (promise_row, demand_row), "cost": (demand_row,)}
-"""Inputs that a page has before all others."""
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 

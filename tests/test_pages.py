@@ -84,7 +84,8 @@ def test_every_page_opens(stem: str, name: str) -> None:
     faults = [box.value for box in (*app.error, *app.warning) if "got " in box.value]
     assert faults == []
     # Something stands below the head and the inputs: an answer, or what to give for one.
-    _, _, *below = app.main.children.values()
+    head, _, *below = app.main.children.values()
+    assert head.children[0].type == "header"  # and nothing above it
     assert [each.type for part in below for each in part if not isinstance(each, Block)]
 
 
