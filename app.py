@@ -4,7 +4,7 @@ import streamlit as st
 
 from pages.ui.bill import demand_row
 from pages.ui.capacity import promise_row
-from pages.ui.frame import frame
+from pages.ui.frame import frame, settle
 from pages.ui.furniture import said_of_link
 from pages.ui.live import live
 from pages.ui.navigation import FIRST, page_of, sections
@@ -45,3 +45,4 @@ with frame():
         chosen.run()
     else:
         live(chosen, faults, gamma)
+    settle()
