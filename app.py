@@ -18,7 +18,7 @@ ABOUT = (
     "model verifies them in one pass, will do to your latency and your bill."
 )
 
-# Inputs that a page has before all others. (A string below it would be drawn on each page.)
+# Inputs that a page has before all others. No docstring: Streamlit would print it.
 ROWS = {"capacity": (promise_row, demand_row), "cost": (demand_row,)}
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
@@ -37,11 +37,13 @@ with frame():
         pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
-    sidebar()
-    rows = ROWS.get(page.stem, ())
-    gamma = scenario_bar(faults, collapsed=page.evidence, first=rows)
+    gamma = None
+    if not page.plans:
+        sidebar()
+        rows = ROWS.get(page.stem, ())
+        gamma = scenario_bar(faults, collapsed=page.own_inputs, first=rows)
     write_link()
-    if page.evidence:
+    if page.own_inputs:
         chosen.run()
     else:
         live(chosen, faults, gamma)

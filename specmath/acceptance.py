@@ -263,10 +263,26 @@ class CoveredAcceptance(Acceptance):
     def __post_init__(self) -> None:
         real("coverage", self.coverage, 0, 1)
 
+    @cached_property
+    def _kinds(self) -> MixtureAcceptance | None:
+        """A mixture, each kind of which has a draft in that share of its steps: steps without one
+        count as well in how many steps are of a kind."""
+        if not isinstance(self.part, MixtureAcceptance):
+            return None
+        each = [CoveredAcceptance(part, self.coverage) for part in self.part.parts]
+        return MixtureAcceptance(self.part.weights, each)
+
     def survival(self, gamma: int) -> FloatArray:
+        if self._kinds is not None:
+            return self._kinds.survival(gamma)
         found = self.part.survival(gamma) * self.coverage
         found[0] = 1.0
         return found
+
+    def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
+        if self._kinds is not None:
+            return self._kinds.tokens_per_step(gamma)
+        return super().tokens_per_step(gamma)
 
 
 @dataclass(frozen=True)

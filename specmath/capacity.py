@@ -1,68 +1,36 @@
 """How many GPUs? What a replica carries of requests that come by themselves, and within what time.
 
-The open loop of the server law (`specmath.serving.loop`) over its rate λ, from one request alone to
-λ_max, at which memory is full. Times rise along it, so that the largest rate within a time is where
-that time is met, and λ_max where none is. What is not known moves the state: a slower server than
-computed is fuller as well, so that ranges widen towards λ_max.
+The open loop over its rate λ (`specmath.carried`), in both arms, and the replicas for a demand:
 
     replicas = ⌈demand / ((1 − headroom) λ)⌉
+
+What is not known moves the state: a slower server than computed is fuller as well, so that ranges
+widen towards λ_max.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from specmath.bill import demand_of
-from specmath.checks import FloatArray, InputError, IntArray
-from specmath.estimate import Basis, Estimate
+from specmath.carried import SLOS, Carried, Limit, Promise, Slo, carried
+from specmath.checks import FloatArray, InputError
+from specmath.estimate import Estimate
 from specmath.frontier import NOT_MEASURED, measured_over_computed
 from specmath.money import replicas_needed, usd_per_month
 from specmath.predict import Prediction
 from specmath.scenario import Scenario
-from specmath.scenario.endpoint import Endpoint, resolve
-from specmath.scenario.server import requests_of
-from specmath.serving.loop import Grid, Requests, first_token, largest_rate, open_loop
-from specmath.serving.pair import ServedPair
 from specmath.speculation import ROUNDING
 
-__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "capacity"]
-
-Slo = Literal["tpot", "ttft", "e2e"]
-SLOS: tuple[Slo, ...] = ("tpot", "ttft", "e2e")
-"""What may be promised: time per token, first token, whole request."""
-
-Limit = Literal["tpot", "ttft", "e2e", "memory", "time"]
-"""What keeps a replica from a larger rate: a time that is promised, the sequences that memory
-holds, or that steps and prompts take as long for more of them."""
+__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "bare_server", "capacity", "promised",
+           "server_of"]  # fmt: skip
 
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
-
-USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
-"""Of λ_max, between which the joint points are interpolated."""
-
-ROUNDS = 30
-"""Of the fixed point at a joint point: within a range that is far wider than what is left."""
-
-TINY = 1e-12
-"""Seconds: of no prompt there is no first token to wait for."""
-
-NEAR = 1.0 - 1e-9
-"""As near to the largest rate as a state is asked for."""
-
-TWICE = 1.1
-"""How many times the rate twice the memory must carry for memory to be what limits it."""
-
-SWEEP, SWEEPS = 33, 3
-"""Rates among which a crossing is bracketed, and how often again within the bracket."""
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -136,7 +104,9 @@ class Capacity:
     gamma
         The γ in use.
     slo
-        What is promised, seconds.
+        What is promised, seconds: of several kinds of request, what all of them are promised alike.
+    apart
+        Whether kinds of request are promised different things.
     rates
         At which the arms are told, ascending.
     plain, speculative
@@ -169,6 +139,7 @@ class Capacity:
     by_gamma: FloatArray
     limits: tuple[Limit, ...]
     demand: Estimate | None
+    apart: bool = False
 
     @property
     def surely(self) -> float:
@@ -217,6 +188,12 @@ def capacity(prediction: Prediction) -> Capacity:
     >>> found.plain.limit, found.plain.replicas.value > found.speculative.replicas.value
     ('tpot', True)
     """
+    server = server_of(prediction)
+    return _told(prediction.scenario, server, prediction.gamma, promised(prediction))
+
+
+def server_of(prediction: Prediction) -> Carried:
+    """What serves the requests of a prediction, at any rate; InputError as `capacity`."""
     s = prediction.scenario
     if not s.costs.computed:
         raise InputError(
@@ -225,10 +202,27 @@ def capacity(prediction: Prediction) -> Capacity:
         )
     if s.prompt_tokens is None:
         raise InputError("capacity needs prompt_tokens, which take time from every token; got none")
-    factors = measured_over_computed(prediction)
+    alone = bare_server(prediction).model_copy(update={"gamma": prediction.gamma})
+    return carried(alone, measured_over_computed(prediction), prediction.endpoint.parts)
+
+
+def bare_server(prediction: Prediction) -> Scenario:
+    """The scenario without what is measured of it, its load, its money and what is promised."""
     bare = {name: Scenario.model_fields[name].default for name in _NOT_THE_SERVER}
-    server = _server(s.model_copy(update=bare | {"gamma": prediction.gamma}), factors)
-    return _told(s, server, prediction.gamma)
+    return prediction.scenario.model_copy(update=bare)
+
+
+def promised(prediction: Prediction) -> tuple[Promise, ...]:
+    """What the scenario promises; of several kinds of request, what each one's does."""
+    parts = prediction.endpoint.parts
+    said: list[tuple[int | None, Scenario]] = [(i, part.scenario) for i, part in enumerate(parts)]
+    said = said or [(None, prediction.scenario)]
+    return tuple(
+        Promise(name, each / 1e3, i)
+        for i, s in said
+        for name in SLOS
+        if (each := getattr(s, f"slo_{name}_ms")) is not None
+    )
 
 
 _NOT_THE_SERVER = (
@@ -239,10 +233,8 @@ _NOT_THE_SERVER = (
 """Fields that change nothing of a server at a rate: with its other fields it is kept."""
 
 
-def _told(s: Scenario, server: _Server, gamma: int) -> Capacity:
-    slo = {name: getattr(s, f"slo_{name}_ms") / 1e3 for name in SLOS
-           if getattr(s, f"slo_{name}_ms") is not None}  # fmt: skip
-    within, limits = server.within(slo)
+def _told(s: Scenario, server: Carried, gamma: int, promises: Sequence[Promise]) -> Capacity:
+    within, limits = server.within(promises)
     most = max(float(server.most[0]), float(server.most[gamma]))
     rates = {float(f"{share * most:.3g}") for share in SHARES}
     rates |= {r for r in (s.request_rate,) if r is not None and r < most}
@@ -250,7 +242,7 @@ def _told(s: Scenario, server: _Server, gamma: int) -> Capacity:
     asked = np.array([0.0, within[0], within[gamma], *listed])
     middle = server.over(asked)
     arms = [
-        _arm(server, g, gpus, slo, asked, middle, float(within[g]), limits[g])
+        _arm(server, g, gpus, promises, asked, middle, float(within[g]), limits[g])
         for g, gpus in ((0, s.tensor_parallel), (gamma, s.tensor_parallel + s.draft_gpus))
     ]
     if gamma == 0:
@@ -262,8 +254,21 @@ def _told(s: Scenario, server: _Server, gamma: int) -> Capacity:
     if crossover is not None and crossover > 0.0:
         switched = _fleet(s, _switched(arms[0], arms[1]), demand)
     told = server.fastest(listed, middle["tpot"][3:])
-    return Capacity(s, gamma, slo, listed, plain, ours, switched, told, crossover,
-                    np.stack([server.most, within]), limits, demand)  # fmt: skip
+    alike, apart = _alike(promises)
+    return Capacity(s, gamma, alike, listed, plain, ours, switched, told, crossover,
+                    np.stack([server.most, within]), limits, demand, apart)  # fmt: skip
+
+
+def _alike(promises: Sequence[Promise]) -> tuple[dict[Slo, float], bool]:
+    """What every kind of request is promised alike, and whether anything is not."""
+    parts = {each.part for each in promises}
+    kinds = max((part or 0 for part in parts), default=0) + 1
+    same: dict[Slo, float] = {}
+    for name in SLOS:
+        told = [each.seconds for each in promises if each.name == name]
+        if told and len(told) == kinds and len({*told}) == 1:
+            same[name] = told[0]
+    return same, len(same) * kinds < len(promises)
 
 
 def _demand(s: Scenario, plain: Estimate) -> Estimate | None:
@@ -288,7 +293,7 @@ def _switched(plain: Arm, ours: Arm) -> Arm:
 
 
 def _arm(
-    server: _Server, gamma: int, gpus: int, slo: Mapping[Slo, float], rates: FloatArray,
+    server: Carried, gamma: int, gpus: int, promises: Sequence[Promise], rates: FloatArray,
     middle: Mapping[str, FloatArray], within: float, limit: Limit,
 ) -> Arm:  # fmt: skip
     """One arm; of `rates` the first is towards 0, and one is the largest within `slo`."""
@@ -308,7 +313,7 @@ def _arm(
         gamma=gamma,
         gpus=gpus,
         most=server.estimate(most, points.most),
-        within=server.estimate(within, points.within(slo)),
+        within=server.estimate(within, points.within(promises)),
         limit=limit,
         held=int(server.grid.most[gamma]),
         alone=states[0],
@@ -344,262 +349,3 @@ def _month(count: ArrayLike, gpus: int, price: float) -> FloatArray:
     finite = np.isfinite(count)
     month = usd_per_month(np.where(finite, count, 0.0), gpus=gpus, usd_per_hour=price)
     return np.where(finite, month, np.inf)
-
-
-# ── the law, solved for the rate ─────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class _Server:
-    """What serves: seconds over batches in the middle, τ over γ = 0 … K, and what is open.
-
-    `factors`: measured over computed times over γ; `chunks`: steps that read one prompt; `alone`:
-    seconds of a plain step of one sequence.
-    """
-
-    base: Endpoint
-    requests: Requests
-    grid: Grid
-    tokens: FloatArray
-    factors: FloatArray
-    chunks: FloatArray
-    alone: float
-
-    @cached_property
-    def held(self) -> FloatArray:
-        """B_max over γ."""
-        return self.grid.most.astype(float)
-
-    @cached_property
-    def most(self) -> FloatArray:
-        """λ_max over γ."""
-        step, prompt = self._seconds(self.held)
-        return largest_rate(self.requests, self.held, step, self.tokens, prompt)
-
-    def _seconds(self, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of a step and a prompt at that batch of each γ."""
-        return (self.grid.step(batch) * self.factors,
-                self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
-
-    def states(self, rates: FloatArray) -> dict[str, FloatArray]:
-        """Batch and times at rates of each γ on the last axis."""
-        batch, step, prompt, _, tpot, queue = open_loop(
-            self.requests, rates, self.tokens, self.held,
-            lambda held: self.grid.step(held) * self.factors,
-            lambda others, each: self.grid.prompt(others, each) * self.factors,
-        )  # fmt: skip
-        alone = self.alone * self.factors
-        ttft = first_token(self.chunks, self.grid.ahead, step, alone, batch, prompt) + queue
-        e2e = ttft + (self.requests.output_tokens - 1) * tpot
-        return {"batch": batch, "tpot": tpot, "ttft": ttft, "e2e": e2e}
-
-    def over(self, rates: FloatArray) -> dict[str, FloatArray]:
-        """The states at those rates [rates, γ]; beyond λ_max that at λ_max."""
-        return self.states(np.minimum(rates[:, None], self.most * NEAR))
-
-    def only(self, *gammas: int) -> _Server:
-        """The same with those γ alone."""
-        g, chosen = self.grid, list(gammas)
-        grid = replace(
-            g, verify=g.verify[:, chosen], draft=g.draft[:, chosen], extra=g.extra[:, chosen],
-            prompts=g.prompts[:, chosen], most=g.most[chosen],
-            sharing=None if g.sharing is None else g.sharing[:, chosen],
-        )  # fmt: skip
-        return replace(self, grid=grid, tokens=self.tokens[chosen], factors=self.factors[chosen],
-                       chunks=self.chunks[chosen])  # fmt: skip
-
-    def within(self, slo: Mapping[Slo, float]) -> tuple[FloatArray, tuple[Limit, ...]]:
-        """The largest rate within what is promised over γ, and what limits it."""
-        best, limits = self.most.copy(), self._full()
-        for name, seconds in slo.items():
-            rate = self._met(name, seconds)
-            limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
-            best = np.minimum(best, rate)
-        return best, tuple(limits)
-
-    def _met(self, name: Slo, seconds: float) -> FloatArray:
-        """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
-        low, high = np.zeros(len(self.tokens)), self.most * NEAR
-        first: FloatArray | None = None
-        for _ in range(SWEEPS):
-            rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
-            times = self.states(rates)[name]
-            after, share = _between(times, seconds)
-            if first is None:
-                first = times
-            before = np.take_along_axis(rates, after - 1, 0)[0]
-            low, high = before, np.take_along_axis(rates, after, 0)[0]
-        rate = low + share * (high - low)
-        assert first is not None
-        met = np.where(first[-1] <= seconds, self.most, rate)
-        return np.where(first[0] > seconds, 0.0, met)
-
-    def _full(self) -> list[Limit]:
-        """What limits λ_max over γ: memory where twice the sequences, each as dear as the last
-        ones, would carry clearly more."""
-        held = self.held
-        before = np.maximum(held * 0.9, 1.0)
-        step, prompt = self._seconds(held)
-        slope = np.where(held > before, (step - self._seconds(before)[0]), 0.0)
-        slope = slope / np.maximum(held - before, 1e-9)
-        twice = largest_rate(self.requests, 2.0 * held, step + slope * held, self.tokens, prompt)
-        return [
-            "memory" if t > TWICE * m else "time" for t, m in zip(twice, self.most, strict=True)
-        ]
-
-    def fastest(self, rates: tuple[float, ...], tpot: FloatArray) -> tuple[int, ...]:
-        """The γ with the least time per token [rates, γ] at each rate, in the middle, of those that
-        carry it and may be advised."""
-        allowed = np.isin(np.arange(len(self.tokens)), [0, *self.base.advisable])
-        able = (np.array(rates)[:, None] < self.most) & allowed
-        return tuple(int(g) for g in np.argmin(np.where(able, tpot, np.inf), axis=1))
-
-    def crossover(self, gamma: int) -> float | None:
-        """The first rate from which on speculation is slower; None up to what both carry."""
-        if gamma == 0:
-            return None
-        both = self.only(0, gamma)
-        low, high = 0.0, float(both.most.min()) * (1.0 - 1e-9)
-        for _ in range(SWEEPS):
-            rates = np.linspace(low, high, SWEEP)
-            tpot = both.over(rates)["tpot"]
-            slower = np.flatnonzero(tpot[:, 1] >= tpot[:, 0])
-            if not slower.size:
-                return None
-            if slower[0] == 0:
-                return float(rates[0])
-            low, high = float(rates[slower[0] - 1]), float(rates[slower[0]])
-        return 0.5 * (low + high)
-
-    def estimate(self, value: float, points: FloatArray) -> Estimate:
-        """A number of this server from its values at the joint points."""
-        plain = self.base.plain
-        assert plain is not None
-        over = tuple(dict.fromkeys((*plain.basis.over, *self.base.basis.over)))
-        return Estimate(value, points, Basis(self.base.basis.kind, over=over))
-
-    def points(self, gamma: int) -> _Points:
-        """One arm at every joint point: [corners, draws] over rates."""
-        base, g, one = self.base, self.grid, self.only(gamma)
-        assert base.plain is not None
-        slow = np.ones((1, 1))
-        if base.plain.points is not None:
-            slow = np.asarray(base.plain.points / base.plain.value)
-        tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)[:, None]
-        more, slow = _positions(base) * gamma, slow * one.factors[0]
-        plains, ours, alone = g.steps[:, 0], one.grid.steps[:, 0], one.grid.prompts[:, 0]
-
-        def step(batch: FloatArray) -> FloatArray:
-            plain = np.interp(batch, g.batches, plains)
-            if gamma == 0:
-                return np.asarray(plain * slow)
-            # The grid has the middle of what a verified position costs.
-            each = np.interp(batch, g.batches, ours) + (more - more.mean())[:, None] * plain
-            return np.asarray((plain + base.excess * (each - plain)) * slow)
-
-        def prompt(others: FloatArray, each_step: FloatArray) -> FloatArray:
-            each = np.interp(others, g.batches, alone)
-            if one.grid.sharing is not None:
-                m = np.maximum(each_step, 1e-9)
-                beyond = np.interp(others, g.batches, one.grid.sharing[:, 0])
-                each = each + beyond * (1.0 + np.expm1(-m) / m)
-            return np.asarray(each * base.prompts * slow)
-
-        held = one.held[0]
-        shape = (len(base.corners), max(slow.size, base.excess.size))
-        last = np.full((1, 1), held)
-        each = np.interp(last, g.batches, alone) * base.prompts * slow
-        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
-        rate = np.array(USES)[:, None, None] * most
-        batch, seconds, read, _, tpot, queue = open_loop(
-            self.requests, rate, tokens, held, step, prompt, ROUNDS
-        )
-        ttft = queue + first_token(one.chunks, g.ahead, seconds, self.alone * slow, batch, read)
-        e2e = ttft + (self.requests.output_tokens - 1) * tpot
-        return _Points(rate, {"tpot": tpot, "ttft": ttft, "e2e": e2e}, most)
-
-
-@dataclass(frozen=True, eq=False)
-class _Points:
-    """Rates and times [uses, corners, draws] of an arm, ascending, and λ_max of each point."""
-
-    rate: FloatArray
-    times: Mapping[Slo, FloatArray]
-    most: FloatArray
-
-    def at(self, rates: FloatArray) -> dict[str, list[FloatArray]]:
-        """Times at those rates, each [corners, draws]; inf beyond λ_max."""
-        found: dict[str, list[FloatArray]] = {name: [] for name in self.times}
-        for rate in rates:
-            after, share = _between(self.rate, rate)
-            for name, times in self.times.items():
-                told = np.where(rate < self.most, _mixed_times(times, after, share), np.inf)
-                found[name].append(told)
-        return found
-
-    def within(self, slo: Mapping[Slo, float]) -> FloatArray:
-        """The largest rate within what is promised [corners, draws]."""
-        best = self.most
-        for name, seconds in slo.items():
-            times = self.times[name]
-            after, share = _between(-1.0 / np.maximum(times, TINY), -1.0 / seconds)
-            rate = np.where(times[-1] <= seconds, self.most, _mixed(self.rate, after, share))
-            best = np.minimum(best, np.where(times[0] <= seconds, rate, 0.0))
-        return best
-
-
-def _between(rising: FloatArray, value: float) -> tuple[IntArray, FloatArray]:
-    """Where `value` lies on the first axis: the place after it, and how far on the way there."""
-    after = np.clip((rising <= value).sum(axis=0), 1, len(rising) - 1)[None]
-    low, high = (np.take_along_axis(rising, at, 0)[0] for at in (after - 1, after))
-    width = np.where(high > low, high - low, 1.0)
-    return after, np.clip((value - low) / width, 0.0, 1.0)
-
-
-def _mixed(values: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
-    low, high = (np.take_along_axis(values, at, 0)[0] for at in (after - 1, after))
-    return np.asarray(low + share * (high - low))
-
-
-def _mixed_times(times: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
-    """Times rise much as 1/(1 − λ/λ_max) does: their reciprocals lie nearly on a line."""
-    low, high = (
-        1.0 / np.maximum(np.take_along_axis(times, at, 0)[0], TINY) for at in (after - 1, after)
-    )
-    return np.asarray(1.0 / (low + share * (high - low)))
-
-
-def _positions(base: Endpoint) -> FloatArray:
-    """Plain steps that a verified position costs besides, at each corner."""
-    assert base.pair is not None
-    ends = np.array(tuple(dict.fromkeys(base.pair.positions))) * base.pair.share
-    shape = tuple(base.axes.values())
-    each = np.unravel_index(np.arange(len(base.corners)), shape)
-    return np.asarray(ends[each[list(base.axes).index("position")]])
-
-
-@lru_cache(maxsize=64)
-def _grid(pair: ServedPair, requests: Requests, top: int) -> Grid:
-    return Grid.of(pair, requests, top)
-
-
-@lru_cache(maxsize=16)
-def _server(s: Scenario, factors: tuple[float, float]) -> _Server:
-    """The server of a scenario without its load, its money and what is promised."""
-    base = resolve(s)
-    pair, load = base.pair, base.load
-    assert pair is not None
-    assert load is not None
-    (held, *_) = requests_of(s)
-    asked = replace(held, batch=None, request_rate=1.0)
-    top = len(load.step) - 1
-    gammas = np.arange(top + 1)
-    grid = _grid(pair, asked, top)
-    # A verified position costs so many plain steps besides, at any batch.
-    more = sum(pair.positions) / 2 * pair.share * gammas
-    grid = replace(grid, verify=grid.verify + grid.steps[:, :1] * more)
-    tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
-    each = np.where(gammas == 0, *factors)
-    plain, ours = (asked.fresh_tokens(speculative=arm) for arm in (False, True))
-    chunks = np.ceil(np.where(gammas == 0, plain, ours) / asked.chunk_tokens)
-    return _Server(base, asked, grid, tokens, each, chunks, float(grid.steps[0, 0]))

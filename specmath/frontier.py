@@ -180,7 +180,8 @@ def measured_over_computed(own: Prediction) -> tuple[float, float]:
     s = own.scenario
     if s.target_ms is None and s.run_ms is None:
         return 1.0, 1.0
-    computed = predict(s.model_copy(update=NOT_MEASURED | {"gamma": own.gamma}))
+    bare = s.model_copy(update=NOT_MEASURED | {"gamma": own.gamma})
+    computed = predict(bare, own.endpoint.parts)
     both, before = per_user(own), per_user(computed)
     assert both is not None
     assert before is not None

@@ -15,6 +15,7 @@ from specmath.estimate import Basis, Estimate, Unknown
 from specmath.money import usd_per_million_tokens
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
+from specmath.scenario.parts import Part
 from specmath.speculation import Decision, Speculation
 
 __all__ = ["Curve", "Prediction", "predict", "usd_at"]
@@ -229,7 +230,7 @@ def _named(name: str, estimate: Estimate | None, scale: float = 1.0) -> dict[str
     return {n: None if v is None else v * scale for n, v in zip(names, ends, strict=True)}
 
 
-def predict(scenario: Scenario) -> Prediction:
+def predict(scenario: Scenario, parts: tuple[Part, ...] = ()) -> Prediction:
     """Speedup, arithmetic, time and money of a scenario, over γ and at its γ, with the decision.
 
     speedup(γ) = τ(γ) / s(γ); TPOT = plain step × s/τ; USD per million tokens = price × TPOT.
@@ -238,6 +239,8 @@ def predict(scenario: Scenario) -> Prediction:
     ----------
     scenario
         What is known of one endpoint; fields left unknown stay visibly unknown.
+    parts
+        The kinds of request that it serves together, where it is `parts.blended` of them.
 
     Returns
     -------
@@ -257,8 +260,7 @@ def predict(scenario: Scenario) -> Prediction:
     >>> round(found.walltime_improvement, 4), found.decision
     (2.4011, Decision(action='raise', gamma=5))
     """
-    endpoint = resolve(scenario)
-    return of_endpoint(endpoint)
+    return of_endpoint(resolve(scenario, parts=parts))
 
 
 def of_endpoint(endpoint: Endpoint) -> Prediction:

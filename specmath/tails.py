@@ -34,7 +34,7 @@ from specmath.scenario.endpoint import Endpoint
 from specmath.scenario.server import requests_of
 from specmath.serving.loop import Requests
 
-__all__ = ["GAPS", "LEVELS", "Arms", "Gap", "Prompts", "Spread", "Tails", "Taken", "tails"]
+__all__ = ["GAPS", "LEVELS", "Arms", "Gap", "Prompts", "Spread", "Tails", "Taken", "mixed", "tails"]
 
 LEVELS = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 9)), 0.85, 0.9, 0.925, 0.95,
           0.97, 0.98, 0.99, 0.995, 0.999)  # fmt: skip
@@ -55,6 +55,9 @@ NODES = 9
 
 MOST_AGAIN = 0.95
 """Prompts that come while one is read, at most; as `serving.loop` has it."""
+
+HALVINGS = 40
+"""Of the bracket in which a quantile of several kinds is sought."""
 
 UNSEEN = 1e-11
 """Chance below which a pair of steps and prompts is left out."""
@@ -85,6 +88,12 @@ class Taken:
         nodes = np.linspace(low, high, NODES)
         known = np.array([self._at(levels, node) for node in nodes])
         return np.stack([np.interp(asked, nodes, column) for column in known.T], axis=1)
+
+    def variation(self, prompt: float) -> float:
+        """Standard deviation over mean, with `prompt` what one adds in steps."""
+        values, chances = self.steps + prompt * self.prompts, self.chances / self.chances.sum()
+        mean = float(values @ chances)
+        return math.sqrt(float((values - mean) ** 2 @ chances)) / mean
 
     def _at(self, levels: Sequence[float], prompt: float) -> FloatArray:
         values = self.steps + prompt * self.prompts
@@ -227,6 +236,62 @@ class Spread:
         return Spread(self.mean.map(convert), self.levels, convert(self.values), points)
 
 
+def mixed(spreads: Sequence[Spread], shares: Sequence[float], level: float) -> Estimate:
+    """A quantile of requests of several kinds, each of which has its own spread: the x at which
+
+        Σ share_i P_i(≤ x) = level
+
+    Parameters
+    ----------
+    spreads
+        Of each kind, over the same levels of one endpoint, at least one; between two of them a
+        chance lies on a line.
+    shares
+        Of the requests, > 0; they are normalised.
+    level
+        In [the least level, the largest].
+
+    Raises
+    ------
+    InputError
+        A level beyond those that the spreads have.
+    """
+    levels = np.array(spreads[0].levels)
+    real("level", level, float(levels.min()), float(levels.max()))
+    weights = np.array(shares, dtype=float) / math.fsum(shares)
+
+    def at(values: list[FloatArray]) -> FloatArray:
+        """Of values [..., levels] of each kind."""
+        low = np.min([each[..., 0] for each in values], axis=0)
+        high = np.max([each[..., -1] for each in values], axis=0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            reached = sum(
+                weight * _chance(each, levels, middle)
+                for weight, each in zip(weights, values, strict=True)
+            )
+            low, high = (np.where(reached < level, middle, low),
+                         np.where(reached < level, high, middle))  # fmt: skip
+        return np.asarray(high)
+
+    points = None
+    if any(each.points is not None for each in spreads):
+        every = [each.values if each.points is None else each.points for each in spreads]
+        shape = np.broadcast_shapes(*(each.shape for each in every))
+        points = at([np.broadcast_to(each, shape) for each in every])
+    return Estimate(float(at([each.values for each in spreads])), points, spreads[0].mean.basis)
+
+
+def _chance(values: FloatArray, levels: FloatArray, x: FloatArray) -> FloatArray:
+    """P(≤ x) of quantiles [..., levels] at x [...]: 0 below the first of them and 1 above the
+    last."""
+    after = np.clip((values <= x[..., None]).sum(axis=-1), 1, len(levels) - 1)
+    low, high = (np.take_along_axis(values, at[..., None], -1)[..., 0] for at in (after - 1, after))
+    share = np.clip((x - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    inside = levels[after - 1] + share * (levels[after] - levels[after - 1])
+    return np.where(x < values[..., 0], 0.0, np.where(x > values[..., -1], 1.0, inside))
+
+
 @dataclass(frozen=True)
 class Arms:
     """A quantity without and with speculation."""
@@ -279,6 +344,8 @@ class Tails:
         are read, or their number is not known.
     alike
         Whether every request is taken to accept alike: then the tail is a least.
+    variation
+        Standard deviation over mean of a request's TPOT in either arm, in the middle.
     """
 
     gamma: int
@@ -294,6 +361,7 @@ class Tails:
     met: tuple[float, float]
     fullest: tuple[Estimate, Estimate] | None
     alike: bool
+    variation: tuple[float, float]
 
     @property
     def whole(self) -> Arms:
@@ -398,6 +466,7 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
         met=(before.rate * before.count.mean, after.rate * after.count.mean),
         fullest=_fullest(arms),
         alike=len(after.kinds) == 1,
+        variation=(_variation(before), _variation(after)),
     )
 
 
@@ -437,6 +506,10 @@ def _step(half: _Half) -> FloatArray:
 
 def _prompt(half: _Half) -> FloatArray:
     return half.prompt
+
+
+def _variation(half: _Half) -> float:
+    return _decoding(half).variation(float(half.prompt[0] / half.step[0]))
 
 
 def _fullest(arms: tuple[_Arm, _Arm]) -> tuple[Estimate, Estimate] | None:

@@ -14,24 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specmath.acceptance import (
-    Acceptance,
-    FallingAcceptance,
-    StoppedAcceptance,
-)
+from specmath.acceptance import Acceptance
 from specmath.acceptance_record import Band
 from specmath.checks import FloatArray, InputError, IntArray
 from specmath.estimate import LEVEL, Basis, Estimate, Unknown, draws, ends
 from specmath.evidence import besides
 from specmath.money import tokens_per_second
 from specmath.scenario.forms import ACCEPTANCE, COST, VERIFY, Hardware, Recorded, Slope
+from specmath.scenario.parts import Accepted, Part, accepted_by, falls, of_kind
 from specmath.scenario.record import Scenario
 from specmath.scenario.server import (
     ANCHORS,
     Anchor,
     check_roof,
     diluted,
-    drafted,
     error_of,
     pair_of,
     past,
@@ -40,7 +36,7 @@ from specmath.scenario.server import (
     requests_of,
     state_of,
 )  # fmt: skip
-from specmath.serving.loop import Steady
+from specmath.serving.loop import Steady, own_prompt
 from specmath.serving.pair import ServedPair
 from specmath.speculation import (
     USUAL_GAMMA,
@@ -52,7 +48,7 @@ from specmath.speculation import (
 )  # fmt: skip
 from specmath.stepcost import Observed, StepCost
 
-__all__ = ["BEYOND_WHAT_RAN", "Endpoint", "resolve", "said_as"]
+__all__ = ["BEYOND_WHAT_RAN", "Endpoint", "for_part", "resolve", "said_as"]
 
 
 def _exact() -> FloatArray:
@@ -75,6 +71,7 @@ class Endpoint:
     the same order. `unknown`: what is open. `plain`: seconds of a plain step, None while
     unknown. `pair`: what serves it, None where the
     costs were given. `load`: the state of the server, None where nothing is known of its requests.
+    `parts`: the kinds of request that it serves together, none where all are alike.
     """
 
     scenario: Scenario
@@ -87,6 +84,7 @@ class Endpoint:
     excess: FloatArray = field(default_factory=_exact)
     prompts: FloatArray = field(default_factory=_exact)
     load: Steady | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -96,8 +94,14 @@ class Endpoint:
     @property
     def basis(self) -> Basis:
         """Why a ratio to plain decoding has its interval, or that nobody measured α."""
-        nobodys = self.scenario.accepts.nobodys(self.scenario)
+        said = self._said
+        nobodys = any(each.accepts.nobodys(each) for each in said)
         return Basis("assumed" if nobodys else "computed", over=self.unknown)
+
+    @property
+    def _said(self) -> tuple[Scenario, ...]:
+        """Whoever says what is accepted."""
+        return tuple(part.scenario for part in self.parts) or (self.scenario,)
 
     @property
     def band(self) -> Band | None:
@@ -154,9 +158,10 @@ class Endpoint:
         """The largest γ that may be recommended: a little beyond what ran or what the head was
         made for, else what is usual; never beyond what is considered."""
         s = self.scenario
-        ran = s.measured_gamma if s.accepts.measured else len(s.rates) or None
+        ran = [of.measured_gamma if of.accepts.measured else len(of.rates) or None
+               for of in self._said]  # fmt: skip
         trained = None if self.pair is None else self.pair.trained_depth
-        known = [k + BEYOND_WHAT_RAN for k in (ran, trained) if k is not None]
+        known = [k + BEYOND_WHAT_RAN for k in (*ran, trained) if k is not None]
         return min(s.max_gamma, len(self.gammas) - 1, *(known or [USUAL_GAMMA]))
 
     @property
@@ -224,8 +229,11 @@ class Endpoint:
         return Estimate(centre, np.array(values)[:, None], Basis(self.basis.kind, over=over))
 
 
-def resolve(s: Scenario, *, step_seen: bool = False) -> Endpoint:
+def resolve(s: Scenario, *, step_seen: bool = False, parts: tuple[Part, ...] = ()) -> Endpoint:
     """The endpoint of a scenario: its halves, what is open about them, and the plain step.
+
+    `parts`: the kinds of request of a scenario that is `specmath.scenario.parts.blended`: what is
+    accepted is theirs.
 
     Where nothing is said of verification and overhead, the step at γ ≥ 1 is open upwards from
     1 + γc (`specmath.evidence.besides`); not where a run shows what a step takes, in the scenario
@@ -234,7 +242,8 @@ def resolve(s: Scenario, *, step_seen: bool = False) -> Endpoint:
     Raises
     ------
     InputError
-        Its hardware cannot be computed or held, or its γ is beyond what the cost is known for.
+        Its hardware cannot be computed or held, or its γ is beyond what the cost is known for;
+        several kinds of request where the costs are given.
 
     Examples
     --------
@@ -245,14 +254,19 @@ def resolve(s: Scenario, *, step_seen: bool = False) -> Endpoint:
     >>> round(at_three.low, 2), round(at_three.value, 2), round(at_three.high, 2)
     (1.2, 1.81, 1.95)
     """
-    return _with_run(_without_run(s, step_seen or s.run_ms is not None))
+    return _with_run(_without_run(s, step_seen or s.run_ms is not None, parts))
 
 
-def _without_run(s: Scenario, step_seen: bool) -> Endpoint:
+def _without_run(s: Scenario, step_seen: bool, parts: tuple[Part, ...]) -> Endpoint:
+    if s.costs.computed:
+        return _served(s, parts)
+    if parts:
+        raise InputError(
+            "segments need gpu, model and draft (draft_form=hardware), "
+            f"got draft_form={s.draft_form}"
+        )
     acceptance, each = s.accepts.acceptance(s), s.accepts.corners(s)
     unknown = _open_alpha(s)
-    if s.costs.computed:
-        return _served(s, acceptance, each, unknown)
     coverage = 1.0 if s.coverage is None else s.coverage
     share = s.prefill_share or 0.0
     waiting = (share / (1.0 - share),) if share else None
@@ -329,16 +343,23 @@ def _open_costs(s: Scenario, extra: Ends) -> list[Unknown]:
 # ── costs from hardware ──────────────────────────────────────────────────────────────────────
 
 
-def _served(
-    s: Scenario, acceptance: Acceptance, each: tuple[Acceptance, ...], unknown: list[Unknown]
-) -> Endpoint:
-    pair = pair_of(s)
-    acceptance, *_ = drafted(s, pair, (acceptance,))
-    each = drafted(s, pair, each, ends=True)
-    full = [a.part if isinstance(a, StoppedAcceptance) else a for a in each]
+def _open_acceptance(s: Scenario, pair: ServedPair, accepted: Accepted) -> list[Unknown]:
     fallen = past(s, pair)
-    if fallen is not None and any(isinstance(a, FallingAcceptance) for a in full):
+    unknown = _open_alpha(s)
+    if fallen is not None and any(map(falls, accepted[1])):
         unknown.append(Unknown(fallen.field, *fallen.ends))
+    return unknown
+
+
+def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
+    pair = pair_of(s)
+    accepted = acceptance, each = accepted_by(s, pair, parts)
+    unknown = [
+        open
+        for said in ([part.scenario for part in parts] or [s])
+        for open in _open_acceptance(said, pair, accepted)
+    ]
+    unknown = list(dict.fromkeys(unknown))
     top = _reach(s, pair)
     lengths, positions = prompt_lengths(s, s.in_flight > 1), tuple(dict.fromkeys(pair.positions))
     if len(lengths) > 1:
@@ -386,6 +407,50 @@ def _served(
         excess=excess,
         prompts=prompts,
         load=load,
+        parts=parts,
+    )
+
+
+def for_part(endpoint: Endpoint, index: int) -> Endpoint:
+    """What requests of one of the endpoint's parts meet: the steps and prompts of all, with their
+    own tokens a step and their own lengths.
+
+        time per token = that of all × τ(γ) / τ_i(γ)
+
+    Raises
+    ------
+    InputError
+        An endpoint without parts.
+    """
+    part, pair, load = endpoint.parts[index], endpoint.pair, endpoint.load
+    assert pair is not None
+    assert load is not None
+    gammas = np.arange(len(load.step))
+
+    def own(half: Speculation) -> Speculation:
+        mine = replace(half, acceptance=of_kind(half.acceptance, index))
+        waiting = half.waits(gammas) * half.tokens(gammas) / mine.tokens(gammas)
+        return replace(mine, waiting=tuple(waiting.tolist()) if half.waiting else None)
+
+    middle = own(endpoint.speculation)
+    longer = endpoint.speculation.tokens(gammas) / middle.tokens(gammas)
+    state = endpoint.scenario.model_dump(include={"request_rate", "concurrency", "batch"})
+    scenario = part.scenario.model_copy(update=state | {"gamma": endpoint.gamma})
+    (requests, *_) = requests_of(scenario)
+    mine = own_prompt(pair, requests, load)
+    return replace(
+        endpoint,
+        scenario=scenario,
+        speculation=middle,
+        corners=tuple(map(own, endpoint.corners)),
+        load=replace(
+            load,
+            requests=requests,
+            waiting=load.waiting * longer,
+            tpot=load.tpot * longer,
+            ttft=load.ttft + mine - own_prompt(pair, load.requests, load),
+        ),
+        parts=(),
     )
 
 

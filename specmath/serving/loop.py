@@ -45,8 +45,8 @@ from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = [
-    "Grid", "Loop", "Requests", "Steady", "first_token", "largest_rate", "open_loop", "steady",
-    "waiting_seconds",
+    "Grid", "Loop", "Requests", "Steady", "chunks_of", "first_token", "largest_rate", "open_loop",
+    "own_prompt", "prompt_seconds", "steady", "waiting_seconds",
 ]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
@@ -233,9 +233,7 @@ class Grid:
             others = batches.astype(float)
         parts = pair.parts_grid(batches, [pair.context_tokens], gammas)
         verify, draft, extra = (part[:, 0] for part in parts)
-        length = requests.prompt_tokens
-        plain, drafting = _prompts(pair, requests, length, others)
-        prompts = np.where(gammas == 0, plain[:, None], drafting[:, None])
+        prompts = prompt_seconds(pair, requests, others[:, None], gammas)
         groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
         sharing = None if requests.request_rate is None else _sharing(pair, requests, others, top)
         b = batches.astype(float)
@@ -374,10 +372,10 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
                   most_requests)  # fmt: skip
 
 
-def _fresh(r: Requests, tokens: FloatArray) -> FloatArray:
+def _fresh(r: Requests, count: int) -> FloatArray:
     """Tokens of a prompt that a server reads, over γ; none where others read them."""
     plain, ours = (r.fresh_tokens(speculative=arm) for arm in (False, True))
-    return np.where(np.arange(len(tokens)) == 0, plain, ours)
+    return np.where(np.arange(count) == 0, plain, ours)
 
 
 State = tuple[FloatArray, FloatArray, FloatArray]
@@ -388,7 +386,7 @@ def _first_token(grid: Grid, r: Requests, batch: FloatArray, prompt: FloatArray)
     """Seconds until one's own prompt is read, nobody in front: its chunks, each in a step; of
     company half of the step that is under way on arrival, and what is planned."""
     step = grid.step(batch)
-    return first_token(_chunks(r, batch), grid.ahead, step, grid.steps[0, 0], batch, prompt)
+    return first_token(chunks_of(r, len(batch)), grid.ahead, step, grid.steps[0, 0], batch, prompt)
 
 
 def first_token(
@@ -402,9 +400,26 @@ def first_token(
     return np.asarray(prompt + own + (0.5 + ahead) * company * step)
 
 
-def _chunks(r: Requests, tokens: FloatArray) -> FloatArray:
-    """Steps that read one prompt, over γ; none where others read it."""
-    return np.ceil(_fresh(r, tokens) / r.chunk_tokens)
+def own_prompt(pair: ServedPair, r: Requests, load: Steady) -> FloatArray:
+    """Seconds over γ that one's own prompt takes in the state of a server, whoever waits in front:
+    what it adds to its steps, and those steps."""
+    others = np.maximum(load.batch - 1.0, 1.0)
+    prompt = prompt_seconds(pair, r, others, np.arange(len(others)))
+    chunks, alone = chunks_of(r, len(others)), float(pair.plain_seconds)
+    return first_token(chunks, 0.0, load.step, alone, load.batch, prompt)
+
+
+def prompt_seconds(
+    pair: ServedPair, r: Requests, others: FloatArray, gammas: IntArray
+) -> FloatArray:
+    """P beside so many others, at those γ: both broadcast."""
+    plain, drafting = _prompts(pair, r, r.prompt_tokens, others)
+    return np.where(gammas == 0, plain, drafting)
+
+
+def chunks_of(r: Requests, count: int) -> FloatArray:
+    """Steps that read one prompt, over so many γ from 0 on; none where others read it."""
+    return np.ceil(_fresh(r, count) / r.chunk_tokens)
 
 
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
@@ -418,8 +433,8 @@ def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
 def _closed(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """C in flight, each replaced when it ends; those that memory does not hold wait outside."""
     n, inside = r.decoded_tokens, np.minimum(float(r.concurrency or 1), grid.most.astype(float))
-    decodes, fresh = n / tokens, _fresh(r, tokens)
-    chunks = _chunks(r, tokens)
+    decodes, fresh = n / tokens, _fresh(r, len(tokens))
+    chunks = chunks_of(r, len(tokens))
     reads = np.maximum(chunks, 1.0) + 0.5 + grid.ahead
     each = np.maximum(fresh, 1.0) / (r.chunk_tokens * grid.groups)
     low, high = np.zeros(tokens.shape), np.minimum(inside - 1.0, decodes / each)

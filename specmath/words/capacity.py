@@ -16,7 +16,8 @@ from specmath.words.bill import falls
 
 __all__ = [
     "LIMITS", "NEEDS_PROMPTS", "arm_name", "by_gamma_sentence", "capacity_notes",
-    "capacity_sentence", "crossover_sentence", "limits_sentence", "promise", "table_remarks",
+    "capacity_sentence", "crossover_sentence", "fleets_words", "limits_sentence", "promise",
+    "table_remarks",
 ]  # fmt: skip
 
 LIMITS: dict[Limit, str] = {
@@ -44,6 +45,8 @@ NEEDS_PROMPTS = (
 
 def promise(found: Capacity) -> str:
     """What is promised: " within 30 ms a token"; "" where nothing is."""
+    if found.apart:
+        return " within what each segment is promised"
     said = [f"{significant(1e3 * s)} ms {_PROMISED[name]}" for name, s in found.slo.items()]
     return f" within {' and '.join(said)}" if said else ""
 
@@ -82,9 +85,15 @@ def capacity_sentence(found: Capacity) -> str:
     assert ours.replicas is not None
     assert plain.replicas is not None
     change = ours.replicas.with_(plain.replicas, _fewer)
+    return f"{_first(falls(change))}{fleets_words(found, served)}."
+
+
+def fleets_words(found: Capacity, served: str) -> str:
+    """The replicas of both arms and their bill, where both have a rate within what is promised."""
+    ours, plain = found.speculative, found.plain
     return (
-        f"{_first(falls(change))}{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} "
-        f"{served}{_bills(ours, plain)}."
+        f"{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} {served}"
+        f"{_bills(ours, plain)}"
     )
 
 

@@ -23,13 +23,13 @@ from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import from_link, to_link
 
 ROOT = Path(__file__).parents[2]
-EVIDENCE = {page.stem for page in PAGES if page.evidence}
+EVIDENCE = {page.stem for page in PAGES if page.own_inputs}
 """Pages where the scenario bar is folded away."""
 QUESTIONS = {page.stem: page.question for page in PAGES}
 GAMMA = "Drafted γ, typed"
 ANSWER = "[data-testid=stAlert]"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "120"))
+PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "60"))
 """Seconds before what a page should come to is called missing. Every wait is for a condition and
 ends with it: this much passes only where something is wrong, however busy the machine."""
 AGAIN = 6.0

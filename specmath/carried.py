@@ -1,0 +1,418 @@
+"""What one replica carries: the open loop of the server law, solved for its rate.
+
+Over the rate λ, from one request alone to λ_max, at which memory is full, times rise; the largest
+rate within a time is where that time is met, and λ_max where none is. Everything is over γ, and
+again at the joint points of what is not known, which move the state: a slower server than computed
+is fuller as well.
+
+Where an endpoint has several kinds of request, all of them fill the same steps, and each has its
+own times of them: that of a token is τ/τ_i times the mean one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specmath.checks import FloatArray, IntArray
+from specmath.estimate import Basis, Estimate
+from specmath.scenario import Scenario
+from specmath.scenario.endpoint import Endpoint, resolve
+from specmath.scenario.parts import Part, of_kind
+from specmath.scenario.server import requests_of
+from specmath.serving.loop import (
+    Grid,
+    Requests,
+    chunks_of,
+    first_token,
+    largest_rate,
+    open_loop,
+    prompt_seconds,
+)
+from specmath.serving.pair import ServedPair
+
+__all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
+
+Slo = Literal["tpot", "ttft", "e2e"]
+SLOS: tuple[Slo, ...] = ("tpot", "ttft", "e2e")
+"""What may be promised: time per token, first token, whole request."""
+
+Limit = Literal["tpot", "ttft", "e2e", "memory", "time"]
+"""What keeps a replica from a larger rate: a time that is promised, the sequences that memory
+holds, or that steps and prompts take as long for more of them."""
+
+USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
+"""Of λ_max, between which the joint points are interpolated."""
+
+ROUNDS = 30
+"""Of the fixed point at a joint point: within a range that is far wider than what is left."""
+
+TINY = 1e-12
+"""Seconds: of no prompt there is no first token to wait for."""
+
+NEAR = 1.0 - 1e-9
+"""As near to the largest rate as a state is asked for."""
+
+TWICE = 1.1
+"""How many times the rate twice the memory must carry for memory to be what limits it."""
+
+SWEEP, SWEEPS = 33, 3
+"""Rates among which a crossing is bracketed, and how often again within the bracket."""
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A mean time that is promised, seconds > 0: of all requests, or of one kind (`part`)."""
+
+    name: Slo
+    seconds: float
+    part: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """A kind of request, or all of them in the mean, over γ: `tokens` a step, `chunks` that read
+    its prompt; `beyond`: seconds that its prompt takes beyond the mean one, over the grid's batches
+    [batches, γ]; `decoded`: N − 1."""
+
+    tokens: FloatArray
+    chunks: FloatArray
+    beyond: FloatArray
+    decoded: int
+
+    def only(self, gammas: list[int]) -> _Kind:
+        """The same with those γ alone."""
+        return replace(self, tokens=self.tokens[gammas], chunks=self.chunks[gammas],
+                       beyond=self.beyond[:, gammas])  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What serves: seconds over batches in the middle, τ over γ = 0 … K, and what is open.
+
+    `factors`: measured over computed times over γ; `alone`: seconds of a plain step of one
+    sequence; `kinds`: all requests in the mean, then each part.
+    """
+
+    base: Endpoint
+    requests: Requests
+    grid: Grid
+    factors: FloatArray
+    alone: float
+    kinds: tuple[_Kind, ...]
+
+    @property
+    def tokens(self) -> FloatArray:
+        """τ over γ."""
+        return self.kinds[0].tokens
+
+    @cached_property
+    def held(self) -> FloatArray:
+        """B_max over γ."""
+        return self.grid.most.astype(float)
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """λ_max over γ."""
+        step, prompt = self._seconds(self.held)
+        return largest_rate(self.requests, self.held, step, self.tokens, prompt)
+
+    def _seconds(self, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of a step and a prompt at that batch of each γ."""
+        return (self.grid.step(batch) * self.factors,
+                self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
+
+    def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
+        """Batch and times of a kind of request, at rates of each γ on the last axis."""
+        batch, step, prompt, _, tpot, queue = open_loop(
+            self.requests, rates, self.tokens, self.held,
+            lambda held: self.grid.step(held) * self.factors,
+            lambda others, each: self.grid.prompt(others, each) * self.factors,
+        )  # fmt: skip
+        kind = self._kind(part)
+        own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
+        alone = self.alone * self.factors
+        first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
+        return _times(kind, self.tokens, batch, tpot, first + queue)
+
+    def _kind(self, part: int | None) -> _Kind:
+        return self.kinds[0 if part is None else 1 + part]
+
+    def over(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
+        """The states at those rates [rates, γ]; beyond λ_max that at λ_max."""
+        return self.states(np.minimum(rates[:, None], self.most * NEAR), part)
+
+    def only(self, *gammas: int) -> Carried:
+        """The same with those γ alone."""
+        g, chosen = self.grid, list(gammas)
+        grid = replace(
+            g, verify=g.verify[:, chosen], draft=g.draft[:, chosen], extra=g.extra[:, chosen],
+            prompts=g.prompts[:, chosen], most=g.most[chosen],
+            sharing=None if g.sharing is None else g.sharing[:, chosen],
+        )  # fmt: skip
+        kinds = tuple(kind.only(chosen) for kind in self.kinds)
+        return replace(self, grid=grid, factors=self.factors[chosen], kinds=kinds)
+
+    def within(self, promises: Sequence[Promise]) -> tuple[FloatArray, tuple[Limit, ...]]:
+        """The largest rate within what is promised over γ, and what limits it."""
+        best, limits = self.most.copy(), self._full()
+        for promise in promises:
+            rate, name = self._met(promise), promise.name
+            limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
+            best = np.minimum(best, rate)
+        return best, tuple(limits)
+
+    def _met(self, promise: Promise) -> FloatArray:
+        """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
+        low, high = np.zeros(len(self.tokens)), self.most * NEAR
+        first: FloatArray | None = None
+        for _ in range(SWEEPS):
+            rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
+            times = self.states(rates, promise.part)[promise.name]
+            after, share = _between(times, promise.seconds)
+            if first is None:
+                first = times
+            before = np.take_along_axis(rates, after - 1, 0)[0]
+            low, high = before, np.take_along_axis(rates, after, 0)[0]
+        rate = low + share * (high - low)
+        assert first is not None
+        met = np.where(first[-1] <= promise.seconds, self.most, rate)
+        return np.where(first[0] > promise.seconds, 0.0, met)
+
+    def _full(self) -> list[Limit]:
+        """What limits λ_max over γ: memory where twice the sequences, each as dear as the last
+        ones, would carry clearly more."""
+        held = self.held
+        before = np.maximum(held * 0.9, 1.0)
+        step, prompt = self._seconds(held)
+        slope = np.where(held > before, (step - self._seconds(before)[0]), 0.0)
+        slope = slope / np.maximum(held - before, 1e-9)
+        twice = largest_rate(self.requests, 2.0 * held, step + slope * held, self.tokens, prompt)
+        return [
+            "memory" if t > TWICE * m else "time" for t, m in zip(twice, self.most, strict=True)
+        ]
+
+    def fastest(self, rates: Sequence[float], tpot: FloatArray) -> tuple[int, ...]:
+        """The γ with the least time per token [rates, γ] at each rate, in the middle, of those that
+        carry it and may be advised."""
+        allowed = np.isin(np.arange(len(self.tokens)), [0, *self.base.advisable])
+        able = (np.array(rates)[:, None] < self.most) & allowed
+        return tuple(int(g) for g in np.argmin(np.where(able, tpot, np.inf), axis=1))
+
+    def crossover(self, gamma: int) -> float | None:
+        """The first rate from which on speculation is slower; None up to what both carry."""
+        if gamma == 0:
+            return None
+        both = self.only(0, gamma)
+        low, high = 0.0, float(both.most.min()) * (1.0 - 1e-9)
+        for _ in range(SWEEPS):
+            rates = np.linspace(low, high, SWEEP)
+            tpot = both.over(rates)["tpot"]
+            slower = np.flatnonzero(tpot[:, 1] >= tpot[:, 0])
+            if not slower.size:
+                return None
+            if slower[0] == 0:
+                return float(rates[0])
+            low, high = float(rates[slower[0] - 1]), float(rates[slower[0]])
+        return 0.5 * (low + high)
+
+    def estimate(self, value: float, points: FloatArray) -> Estimate:
+        """A number of this server from its values at the joint points."""
+        plain = self.base.plain
+        assert plain is not None
+        over = tuple(dict.fromkeys((*plain.basis.over, *self.base.basis.over)))
+        return Estimate(value, points, Basis(self.base.basis.kind, over=over))
+
+    def points(self, gamma: int) -> Points:
+        """One arm at every joint point: [corners, draws] over rates."""
+        base, g, one = self.base, self.grid, self.only(gamma)
+        assert base.plain is not None
+        slow = np.ones((1, 1))
+        if base.plain.points is not None:
+            slow = np.asarray(base.plain.points / base.plain.value)
+        tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)[:, None]
+        more, slow = _positions(base) * gamma, slow * one.factors[0]
+        plains, ours, alone = g.steps[:, 0], one.grid.steps[:, 0], one.grid.prompts[:, 0]
+
+        def step(batch: FloatArray) -> FloatArray:
+            plain = np.interp(batch, g.batches, plains)
+            if gamma == 0:
+                return np.asarray(plain * slow)
+            # The grid has the middle of what a verified position costs.
+            each = np.interp(batch, g.batches, ours) + (more - more.mean())[:, None] * plain
+            return np.asarray((plain + base.excess * (each - plain)) * slow)
+
+        def prompt(others: FloatArray, each_step: FloatArray) -> FloatArray:
+            each = np.interp(others, g.batches, alone)
+            if one.grid.sharing is not None:
+                m = np.maximum(each_step, 1e-9)
+                beyond = np.interp(others, g.batches, one.grid.sharing[:, 0])
+                each = each + beyond * (1.0 + np.expm1(-m) / m)
+            return np.asarray(each * base.prompts * slow)
+
+        held = one.held[0]
+        shape = (len(base.corners), max(slow.size, base.excess.size))
+        last = np.full((1, 1), held)
+        each = np.interp(last, g.batches, alone) * base.prompts * slow
+        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
+        rate = np.array(USES)[:, None, None] * most
+        batch, seconds, read, _, tpot, queue = open_loop(
+            self.requests, rate, tokens, held, step, prompt, ROUNDS
+        )
+
+        def times(part: int | None) -> Mapping[str, FloatArray]:
+            kind = one._kind(part)
+            mine = tokens if part is None else np.array(
+                [of_kind(corner.acceptance, part).tokens_per_step(gamma)
+                 for corner in base.corners], dtype=float)[:, None]  # fmt: skip
+            beyond = np.interp(np.maximum(batch - 1.0, 1.0), g.batches, kind.beyond[:, 0])
+            own = read + beyond * base.prompts * slow
+            first = queue + first_token(
+                kind.chunks, g.ahead, seconds, self.alone * slow, batch, own
+            )
+            return _times(replace(kind, tokens=mine), tokens, batch, tpot, first)
+
+        return Points(rate, most, times)
+
+
+def _times(
+    kind: _Kind, tokens: FloatArray, batch: FloatArray, tpot: FloatArray, ttft: FloatArray
+) -> dict[str, FloatArray]:
+    """Of a kind, from the mean time per token where `tokens` come a step in the mean."""
+    mine = tpot * (tokens / kind.tokens)
+    return {"batch": batch, "tpot": mine, "ttft": ttft, "e2e": ttft + kind.decoded * mine}
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rates [uses, corners, draws] of an arm, ascending, λ_max of each point, and the times of a
+    kind of request at those rates."""
+
+    rate: FloatArray
+    most: FloatArray
+    times: Callable[[int | None], Mapping[str, FloatArray]]
+
+    def at(self, rates: FloatArray, part: int | None = None) -> dict[Slo, list[FloatArray]]:
+        """Times at those rates, each [corners, draws]; inf beyond λ_max."""
+        times, found = self.times(part), {name: list[FloatArray]() for name in SLOS}
+        for rate in rates:
+            after, share = _between(self.rate, rate)
+            for name in SLOS:
+                told = np.where(rate < self.most, _mixed_times(times[name], after, share), np.inf)
+                found[name].append(told)
+        return found
+
+    def within(self, promises: Sequence[Promise]) -> FloatArray:
+        """The largest rate within what is promised [corners, draws]."""
+        best = self.most
+        for promise in promises:
+            times = self.times(promise.part)[promise.name]
+            after, share = _between(-1.0 / np.maximum(times, TINY), -1.0 / promise.seconds)
+            met = _mixed(self.rate, after, share)
+            rate = np.where(times[-1] <= promise.seconds, self.most, met)
+            best = np.minimum(best, np.where(times[0] <= promise.seconds, rate, 0.0))
+        return best
+
+
+def _between(rising: FloatArray, value: float) -> tuple[IntArray, FloatArray]:
+    """Where `value` lies on the first axis: the place after it, and how far on the way there."""
+    after = np.clip((rising <= value).sum(axis=0), 1, len(rising) - 1)[None]
+    low, high = (np.take_along_axis(rising, at, 0)[0] for at in (after - 1, after))
+    width = np.where(high > low, high - low, 1.0)
+    return after, np.clip((value - low) / width, 0.0, 1.0)
+
+
+def _mixed(values: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
+    low, high = (np.take_along_axis(values, at, 0)[0] for at in (after - 1, after))
+    return np.asarray(low + share * (high - low))
+
+
+def _mixed_times(times: FloatArray, after: IntArray, share: FloatArray) -> FloatArray:
+    """Times rise much as 1/(1 − λ/λ_max) does: their reciprocals lie nearly on a line."""
+    low, high = (
+        1.0 / np.maximum(np.take_along_axis(times, at, 0)[0], TINY) for at in (after - 1, after)
+    )
+    return np.asarray(1.0 / (low + share * (high - low)))
+
+
+def _positions(base: Endpoint) -> FloatArray:
+    """Plain steps that a verified position costs besides, at each corner."""
+    assert base.pair is not None
+    ends = np.array(tuple(dict.fromkeys(base.pair.positions))) * base.pair.share
+    shape = tuple(base.axes.values())
+    each = np.unravel_index(np.arange(len(base.corners)), shape)
+    return np.asarray(ends[each[list(base.axes).index("position")]])
+
+
+@lru_cache(maxsize=64)
+def _grid(pair: ServedPair, requests: Requests, top: int) -> Grid:
+    return Grid.of(pair, requests, top)
+
+
+@lru_cache(maxsize=32)
+def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] = ()) -> Carried:
+    """The server of a scenario whose load, money and promises are at their defaults.
+
+    Parameters
+    ----------
+    s
+        In the hardware form, with the prompts' length; of parts `parts.blended`.
+    factors
+        Measured over computed times, without speculation and with it.
+    parts
+        The kinds of request that it serves together.
+
+    Raises
+    ------
+    InputError
+        As `resolve`.
+    """
+    base = resolve(s, parts=parts)
+    pair, load = base.pair, base.load
+    assert pair is not None
+    assert load is not None
+    (held, *_) = requests_of(s)
+    asked = replace(held, batch=None, request_rate=1.0)
+    top = len(load.step) - 1
+    gammas = np.arange(top + 1)
+    grid = _grid(pair, asked, top)
+    # A verified position costs so many plain steps besides, at any batch.
+    more = sum(pair.positions) / 2 * pair.share * gammas
+    grid = replace(grid, verify=grid.verify + grid.steps[:, :1] * more)
+    return Carried(
+        base=base,
+        requests=asked,
+        grid=grid,
+        factors=np.where(gammas == 0, *factors),
+        alone=float(grid.steps[0, 0]),
+        kinds=(_mean_kind(base, asked, grid), *_kinds(base, asked, grid, parts)),
+    )
+
+
+def _mean_kind(base: Endpoint, asked: Requests, grid: Grid) -> _Kind:
+    gammas = np.arange(grid.prompts.shape[1])
+    tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
+    chunks = chunks_of(asked, len(gammas))
+    return _Kind(tokens, chunks, np.zeros(grid.prompts.shape), asked.output_tokens - 1)
+
+
+def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...]) -> list[_Kind]:
+    found, gammas = [], np.arange(grid.prompts.shape[1])
+    assert base.pair is not None
+    for i, part in enumerate(parts):
+        (of, *_) = requests_of(part.scenario)
+        mine = replace(of, batch=None, concurrency=None, request_rate=1.0, one_wave=False)
+        tokens = of_kind(base.speculation.acceptance, i).tokens_per_step(gammas)
+        prompts = prompt_seconds(base.pair, mine, grid.batches[:, None], gammas)
+        found.append(
+            _Kind(np.asarray(tokens, dtype=float), chunks_of(mine, len(gammas)),
+                  prompts - grid.prompts, mine.output_tokens - 1)
+        )  # fmt: skip
+    return found

@@ -1,0 +1,382 @@
+"""What to do with each endpoint of a plan, and what it costs: off, on with γ, by load, or measure.
+
+Times are told of as many replicas as serve the demand without speculation, in both arms; GPUs and
+the bill are of as many as each arm needs within what is promised.
+
+Segments share every step, and one γ. What one would gain by its own is told of the same steps
+(were all to draft as many); what it costs to have it by itself is two pools of replicas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+
+from specmath.capacity import Arm, Capacity, capacity, promised, server_of
+from specmath.carried import Carried
+from specmath.checks import InputError
+from specmath.estimate import Estimate
+from specmath.money import replicas_needed, usd_per_month
+from specmath.plan.day import Day, day_of
+from specmath.plan.record import Plan, PlannedEndpoint
+from specmath.predict import Prediction, of_endpoint, predict
+from specmath.scenario.endpoint import for_part
+from specmath.scenario.parts import Part, blended
+from specmath.tails import Spread, Tails, mixed, tails
+
+__all__ = ["QUANTILES", "Do", "EndpointAnswer", "PlanAnswer", "SegmentAnswer", "Split", "decided"]
+
+Do = Literal["off", "on", "by load", "measure", "unmet"]
+"""What to do; "unmet": nothing serves it within what is promised."""
+
+QUANTILES = (0.5, 0.99)
+"""Of a request's time per token that a plan tells."""
+
+FULL = 0.98
+"""Of λ_max, beyond which times have no mean to speak of."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A segment on replicas of its own: its γ and that of the others, replicas of both pools, and
+    USD a month more than together (less than 0: it is cheaper); None while no price is given."""
+
+    gamma: int
+    others: int
+    replicas: int
+    more_per_month: float | None
+
+
+@dataclass(frozen=True)
+class SegmentAnswer:
+    """One kind of request of an endpoint.
+
+    Attributes
+    ----------
+    name, share
+        Of the endpoint's requests.
+    prediction
+        Its requests in the endpoint's steps, at the endpoint's γ.
+    tails
+        Of its requests; None of one token, and where γ does not carry the load.
+    own_gamma
+        The γ that is fastest for it, of those that may be advised; 0 where none pays.
+    lost
+        Its speedup at that γ over that at the endpoint's: what one γ for all costs it.
+    split
+        By itself; None where it is alone, or its γ is the endpoint's.
+    """
+
+    name: str
+    share: float
+    prediction: Prediction
+    tails: Tails | None
+    own_gamma: int
+    lost: Estimate
+    split: Split | None
+
+
+@dataclass(frozen=True)
+class EndpointAnswer:
+    """One endpoint.
+
+    Attributes
+    ----------
+    endpoint
+        As planned.
+    do, gamma
+        What to do; γ, 0 where it is off.
+    replicas, rate
+        Those that serve the demand without speculation (or are given), and requests a second of
+        each; of γ where nothing serves it without.
+    prediction
+        At that rate, all requests in the mean.
+    capacity
+        What a replica carries within what is promised, and the fleets.
+    segments
+        At least one.
+    tpot
+        Quantiles of a request's time per token, over all requests: without speculation and at γ;
+        None where it is not known, or not carried.
+    lost
+        What one γ for all costs of the mean time per token, as a share; 0 for one segment.
+    day
+        Over the hours, where they differ.
+    """
+
+    endpoint: PlannedEndpoint
+    do: Do
+    gamma: int
+    replicas: int
+    rate: float
+    prediction: Prediction
+    capacity: Capacity
+    segments: tuple[SegmentAnswer, ...]
+    tpot: Mapping[float, tuple[Estimate | None, Estimate | None]]
+    lost: float
+    day: Day | None
+
+    @property
+    def arm(self) -> Arm:
+        """What the plan buys: until it is measured, without speculation."""
+        found = self.capacity
+        if self.do == "on":
+            return found.speculative
+        if self.do == "by load":
+            return found.switched or found.speculative
+        return found.plain if found.plain.within.value else found.speculative
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """All endpoints of a plan."""
+
+    plan: Plan
+    endpoints: tuple[EndpointAnswer, ...]
+
+    @cached_property
+    def gpus(self) -> tuple[Estimate | None, Estimate | None]:
+        """Of all endpoints: without speculation, and as planned; None where one is not known."""
+        plain = [answer.capacity.plain.all_gpus for answer in self.endpoints]
+        return _sum(plain), _sum([answer.arm.all_gpus for answer in self.endpoints])
+
+    @cached_property
+    def usd_per_month(self) -> tuple[Estimate | None, Estimate | None]:
+        """The same of the bill."""
+        plain = [answer.capacity.plain.usd_per_month for answer in self.endpoints]
+        return _sum(plain), _sum([answer.arm.usd_per_month for answer in self.endpoints])
+
+
+def _sum(each: list[Estimate | None]) -> Estimate | None:
+    """Of numbers of several endpoints, whose errors may be one: ends add up."""
+    known = [one for one in each if one is not None]
+    if len(known) < len(each):
+        return None
+    low, high = (
+        math.fsum(one.value if (end := getattr(one, name)) is None else end for one in known)
+        for name in ("low", "high")
+    )
+    return Estimate.between(math.fsum(one.value for one in known), low, high)
+
+
+def decided(plan: Plan) -> PlanAnswer:
+    """What to do with each endpoint of a plan.
+
+    Parameters
+    ----------
+    plan
+        Endpoints with their demand.
+
+    Returns
+    -------
+    PlanAnswer
+        One answer an endpoint, in the plan's order.
+
+    Raises
+    ------
+    InputError
+        Replicas that were given and do not carry the demand, with the largest rate that they carry
+        and what limits it; what an endpoint's scenario cannot be computed for. The endpoint's name
+        stands before it.
+
+    Examples
+    --------
+    >>> from specmath.plan.record import plan_of
+    >>> chat = {"name": "chat", "gpu": "h100", "model": "Llama-3.1-8B", "draft": "eagle3",
+    ...         "prompt_tokens": 1024, "alpha": 0.8, "demand_requests_per_second": 20}
+    >>> (answer,) = decided(plan_of([chat])).endpoints
+    >>> answer.do, answer.gamma > 0
+    ('on', True)
+    """
+    return PlanAnswer(plan, tuple(map(_answered, plan.endpoints)))
+
+
+@lru_cache(maxsize=128)
+def _answered(endpoint: PlannedEndpoint) -> EndpointAnswer:
+    """One endpoint's answer is kept: a plan is edited one at a time."""
+    try:
+        return _endpoint(endpoint)
+    except InputError as error:
+        raise InputError(f"{endpoint.name}: {error}") from error
+
+
+def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
+    s, parts = endpoint.scenario, endpoint.parts
+    bare = predict(s, parts)
+    server, promises = server_of(bare), promised(bare)
+    within, limits = server.within(promises)
+    replicas, rate = _load(endpoint, server, within, limits, bare)
+    loaded = s.model_copy(update={"request_rate": rate})
+    prediction = predict(loaded, parts)
+    decision = prediction.decision
+    # Off: the arm that is looked at beside is still the one that costs least.
+    if s.gamma is None and decision.gamma == 0:
+        looked = 1 + int(np.argmax(prediction.endpoint.curves[0][prediction.endpoint.advisable]))
+        prediction = predict(loaded.model_copy(update={"gamma": looked}), parts)
+    gamma = prediction.gamma
+    found = capacity(prediction)
+    segments = _segments(endpoint, prediction, found, server)
+    do = _do(endpoint, decision.action, found, rate)
+    day = None
+    if endpoint.day and (found.plain.within.value or found.speculative.within.value):
+        day = day_of(server_of(prediction), found, endpoint.day, replicas)
+    return EndpointAnswer(
+        endpoint=endpoint,
+        do=do,
+        gamma=0 if do == "off" else gamma,
+        replicas=replicas,
+        rate=rate,
+        prediction=prediction,
+        capacity=found,
+        segments=segments,
+        tpot={level: _quantile(segments, level) for level in QUANTILES},
+        lost=_lost(segments, prediction),
+        day=day,
+    )
+
+
+def _load(
+    endpoint: PlannedEndpoint, server: Carried, within: np.ndarray, limits: tuple[str, ...],
+    bare: Prediction,
+) -> tuple[int, float]:  # fmt: skip
+    """Replicas, and requests a second of each."""
+    s, demand = endpoint.scenario, endpoint.demand
+    usual = bare.gamma or 1
+    most = max(float(server.most[0]), float(server.most[usual]))
+    if endpoint.replicas is not None:
+        rate = demand / endpoint.replicas
+        if rate >= most:
+            held = int(server.held[0])
+            by = f"memory holds {held:,} sequences" if limits[0] == "memory" else (
+                "steps and prompts take as long for more of them")  # fmt: skip
+            raise InputError(
+                f"replicas must carry {demand:g} requests/s, got {endpoint.replicas}: one carries "
+                f"at most {most:.3g} requests/s ({by})"
+            )
+        return endpoint.replicas, min(rate, FULL * float(server.most[0]))
+    carried = float(within[0]) or float(within[usual])
+    if carried <= 0.0:
+        # Nothing is within what is promised: times are told of one request at a time.
+        return 1, 1e-3 * float(server.most[0])
+    replicas = int(replicas_needed(demand, (1.0 - s.headroom) * carried))
+    return max(1, replicas), min(demand / max(1, replicas), FULL * float(server.most[0]))
+
+
+def _do(endpoint: PlannedEndpoint, action: str, found: Capacity, rate: float) -> Do:
+    plain, ours = found.plain.within.value, found.speculative.within.value
+    if not plain and not ours:
+        return "unmet"
+    if action == "measure":
+        return "measure"
+    crossover = found.crossover
+    rates = [rate * share for share in endpoint.day if share] or [rate]
+    if crossover is not None and min(rates) < crossover < max(rates):
+        return "by load"
+    return "off" if action == "skip" else "on"
+
+
+# ── segments ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _segments(
+    endpoint: PlannedEndpoint, prediction: Prediction, found: Capacity, server: Carried
+) -> tuple[SegmentAnswer, ...]:
+    whole, several = prediction.endpoint, len(endpoint.segments) > 1
+    answers = []
+    for i, segment in enumerate(endpoint.segments):
+        own = of_endpoint(for_part(whole, i)) if several else prediction
+        at = own.endpoint
+        best = int(np.argmax(at.curves[0][[0, *at.advisable]]))
+        best = int([0, *at.advisable][best])
+        answers.append(
+            SegmentAnswer(
+                name=segment.name,
+                share=segment.share,
+                prediction=own,
+                tails=_tails(own),
+                own_gamma=best,
+                lost=at.gain(best, prediction.gamma),
+                split=_split(endpoint, i, best, found) if several else None,
+            )
+        )
+    return tuple(answers)
+
+
+def _tails(own: Prediction) -> Tails | None:
+    load = own.endpoint.load
+    if own.scenario.output_tokens < 2 or (load is not None and not load.carries(own.gamma)):
+        return None
+    return tails(own)
+
+
+def _quantile(
+    segments: tuple[SegmentAnswer, ...], level: float
+) -> tuple[Estimate | None, Estimate | None]:
+    """Over all requests that have a time per token: one of one token has none."""
+    told = [(each.share, each.tails.gaps["tpot"]) for each in segments if each.tails is not None]
+    if not told:
+        return None, None
+    shares = [share for share, _ in told]
+    arms: list[list[Spread]] = [[arms.plain for _, arms in told],
+                                [arms.speculative for _, arms in told]]  # fmt: skip
+    plain, ours = (mixed(spreads, shares, level) for spreads in arms)
+    return plain, ours
+
+
+def _lost(segments: tuple[SegmentAnswer, ...], prediction: Prediction) -> float:
+    """The share of the mean time per token that one γ for all costs: token by token."""
+    weights = [part.share * part.decoded for part in prediction.endpoint.parts]
+    if not weights:
+        return 0.0
+    times = [float(e.prediction.tpot.value) if e.prediction.tpot else math.nan for e in segments]
+    at_best = [t / e.lost.value for t, e in zip(times, segments, strict=True)]
+    now, then = (
+        math.fsum(w * t for w, t in zip(weights, each, strict=True)) for each in (times, at_best)
+    )
+    return max(0.0, 1.0 - then / now)
+
+
+def _split(endpoint: PlannedEndpoint, index: int, gamma: int, found: Capacity) -> Split | None:
+    """The segment on replicas of its own, the others together on theirs."""
+    if gamma == found.gamma:
+        return None
+    s, own = endpoint.scenario, endpoint.segments[index]
+    rest = [each for i, each in enumerate(endpoint.segments) if i != index]
+    parts = [Part(each.share, each.scenario) for each in rest]
+    together = blended(s, parts) if len(parts) > 1 else rest[0].scenario
+    mine = _pool(predict(own.scenario), gamma)
+    others = _pool(predict(together, tuple(parts) if len(parts) > 1 else ()), None)
+    if not mine[1] or not others[1]:
+        return None
+    free, demand = 1.0 - s.headroom, endpoint.demand
+    counts = [
+        max(1, int(replicas_needed(demand * share, free * rate)))
+        for share, (_, rate) in ((own.share, mine), (1.0 - own.share, others))
+    ]
+    gpus = [s.tensor_parallel + (s.draft_gpus if g else 0) for g in (mine[0], others[0])]
+    price, together_now = s.usd_per_hour, found.speculative.usd_per_month
+    more = None
+    if price is not None and together_now is not None:
+        bills = [
+            float(usd_per_month(n, gpus=g, usd_per_hour=price))
+            for n, g in zip(counts, gpus, strict=True)
+        ]
+        more = math.fsum(bills) - together_now.value
+    return Split(mine[0], others[0], sum(counts), more)
+
+
+def _pool(prediction: Prediction, gamma: int | None) -> tuple[int, float]:
+    """γ and the largest rate within what is promised, in the middle: at that γ, else at the one of
+    those that may be advised that carries most."""
+    server = server_of(prediction)
+    within, _ = server.within(promised(prediction))
+    if gamma is not None:
+        return gamma, float(within[gamma])
+    able = [0, *prediction.endpoint.advisable.tolist()]
+    best = max(able, key=lambda g: (within[g], -g))
+    return best, float(within[best])

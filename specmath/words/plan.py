@@ -1,0 +1,260 @@
+"""A plan in sentences: what to do with each endpoint, what it costs, where one γ is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specmath.estimate import Estimate
+from specmath.numbers import count, faster, interval, ms, ratio, significant, usd
+from specmath.plan.decided import Do, EndpointAnswer, PlanAnswer, SegmentAnswer
+from specmath.predict import Prediction
+from specmath.scenario import SPECS
+from specmath.words.acceptance import kind_words, range_notes, work_words
+from specmath.words.capacity import LIMITS, capacity_sentence, fleets_words, promise
+from specmath.words.said import Said, State
+from specmath.words.verdict import verdict
+
+__all__ = [
+    "ASSUMED", "DO", "EXAMPLE_NOTE", "acceptance_short", "acceptance_words",
+    "chart_sentence", "day_sentence", "do_words", "endpoint_said", "plan_notes",
+    "plan_sentence",    "segments_sentence",
+]  # fmt: skip
+
+DO: dict[Do, str] = {
+    "off": "Off",
+    "on": "On",
+    "by load": "By load",
+    "measure": "Measure first",
+    "unmet": "Cannot be met",
+}
+"""What to do, in a cell."""
+
+_STATE: dict[Do, State] = {
+    "off": "bad", "on": "good", "by load": "good", "measure": "unknown", "unmet": "bad",
+}  # fmt: skip
+
+_OTHERS: dict[Do, str] = {
+    "measure": "measure first for",
+    "off": "leave it off for",
+    "unmet": "nothing meets what is promised for",
+}
+
+SMALL = 0.01
+"""A share of the time per token below which a γ of one's own is not worth a word."""
+
+EXAMPLE_NOTE = (
+    "An example of three endpoints: edit it below, open a plan, or add your scenario to it."
+)
+
+ASSUMED = (
+    "Times are told of as many replicas as serve the demand without speculation, in both arms; "
+    "GPUs and dollars are of as many as each arm needs within what is promised, with headroom.",
+    "All segments of an endpoint fill the same steps and draft the same γ. A request takes "
+    "(N − 1)/τ steps of its own segment's τ, each as long as anybody's.",
+    "p50 and p99 are over requests, of what is accepted and of other requests' prompts; lengths "
+    "within a segment are all alike, so that the tail is a least.",
+    "A plan counts an endpoint that is to be measured first, or left off, without speculation.",
+)
+"""What every plan rests on."""
+
+
+def plan_sentence(found: PlanAnswer) -> str:
+    """How many endpoints get it, and the bill of all."""
+    kinds = {do: [e for e in found.endpoints if e.do == do] for do in DO}
+    on = [*kinds["on"], *kinds["by load"]]
+    total = len(found.endpoints)
+    said = [f"Turn it on for {_names(on)}" if on else "Turn it on for none yet"]
+    said += [f"{start} {_names(kinds[do])}" for do, start in _OTHERS.items() if kinds[do]]
+    whole = f"{'; '.join(said)}."
+    if total == 1:
+        return f"{whole} {capacity_sentence(found.endpoints[0].capacity)}"
+    return f"{whole} {_bill(found)}"
+
+
+def _names(answers: Sequence[EndpointAnswer]) -> str:
+    named = [
+        f"{e.endpoint.name} (γ={e.gamma}{', by load' if e.do == 'by load' else ''})"
+        if e.do in ("on", "by load") else e.endpoint.name
+        for e in answers
+    ]  # fmt: skip
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _bill(found: PlanAnswer) -> str:
+    (before, now), (plain, planned) = found.gpus, found.usd_per_month
+    if before is None or now is None:
+        return "GPUs of the whole plan are not known: an endpoint has none within its promise."
+    gpus = f"{_span(now)} GPUs instead of {_span(before)} without speculation"
+    if plain is None or planned is None:
+        return f"In all {gpus}; dollars are unknown until each GPU hour has its price."
+    return f"In all {gpus}: {interval(planned, usd)} a month instead of {interval(plain, usd)}."
+
+
+def _span(number: Estimate) -> str:
+    return interval(number, lambda value: "unknown" if value is None else f"{value:,.0f}")
+
+
+# ── one endpoint ─────────────────────────────────────────────────────────────────────────────
+
+
+def endpoint_said(answer: EndpointAnswer) -> Said:
+    """What to do with one endpoint, and why."""
+    p, name = answer.prediction, answer.endpoint.name
+    if answer.do == "unmet":
+        limit = LIMITS[answer.capacity.plain.limit]
+        return Said(name, "bad", f"Nothing meets its {limit} as promised",
+                    (capacity_sentence(answer.capacity),))  # fmt: skip
+    before, after = answer.tpot[0.99]
+    load = (
+        f"{significant(answer.rate)} requests/s on each of {count(answer.replicas, 'replica')}, "
+        "as many as serve it without speculation"
+    )
+    because = [f"At {load}: {_speed(p)}."]
+    if before is not None and after is not None:
+        because.append(
+            f"p99 of a request's time per token {interval(after, ms)} instead of "
+            f"{interval(before, ms)}."
+        )
+    if answer.do == "measure":
+        because.append(verdict(p).reason)
+    because.append(_fleets(answer))
+    heads = {
+        "on": f"On, with γ={answer.gamma}",
+        "off": "Off",
+        "by load": f"γ={answer.gamma} below {significant(answer.capacity.crossover)} requests/s "
+        "of a replica, off above",
+        "measure": "Measure first",
+    }
+    return Said(name, _STATE[answer.do], heads[answer.do], tuple(filter(None, because)))
+
+
+def _fleets(answer: EndpointAnswer) -> str:
+    found = answer.capacity
+    if not (found.plain.within.value and found.speculative.within.value):
+        return capacity_sentence(found)
+    said = fleets_words(found, f"to serve {significant(answer.endpoint.demand)} requests/s"
+                               f"{promise(found)}")  # fmt: skip
+    return f"{said}."
+
+
+def do_words(answer: EndpointAnswer) -> str:
+    """What to do, in a cell."""
+    return f"{DO[answer.do]}{f', γ={answer.gamma}' if answer.do in ('on', 'by load') else ''}"
+
+
+def _speed(p: Prediction) -> str:
+    low, high = p.speedup.low, p.speedup.high
+    if low is None or high is None:
+        return f"γ={p.gamma} is {faster(p.speedup.value)} a token"
+    if low >= 1.0:
+        return f"γ={p.gamma} is {ratio(low)} to {ratio(high)} faster a token"
+    return f"γ={p.gamma} is {faster(low)} to {faster(high)} a token"
+
+
+def acceptance_words(p: Prediction) -> str:
+    """Where the acceptance of one kind of request is from, in a cell."""
+    s, found = p.scenario, p.endpoint.band
+    if s.accepts.nobodys(s):
+        return "Nobody measured it"
+    if found is not None:
+        return (
+            f"Others: {kind_words(found.kind)}, {work_words(found.work)}, "
+            f"{count(found.pairs, 'pair')}"
+        )
+    source = SPECS["acceptance_source"].label_of(s.acceptance_source)
+    given = SPECS["acceptance_form"].label_of(s.acceptance_form)
+    return f"Given: {given}" if s.acceptance_source == "unknown" else source
+
+
+def chart_sentence(found: PlanAnswer) -> str:
+    """How many of the endpoints' slow requests get faster for sure."""
+    known = [a.tpot[0.99] for a in found.endpoints]
+    pairs = [(before, after) for before, after in known if before and after]
+    gains = [before.with_(after, lambda a, b: a / b) for before, after in pairs]
+    sure = sum((gain.value if gain.low is None else gain.low) > 1.0 for gain in gains)
+    return (
+        f"p99 gets shorter for sure at {sure} of {count(len(gains), 'endpoint')}; bars are 80% "
+        "ranges, of which what both arms share cancels in the comparison."
+    )
+
+
+def acceptance_short(answer: EndpointAnswer) -> str:
+    """The same of all its segments, in a narrow cell."""
+    told = []
+    for segment in answer.segments:
+        p = segment.prediction
+        if p.scenario.accepts.nobodys(p.scenario):
+            told.append("nobody")
+        elif p.endpoint.band is not None:
+            told.append(f"others, {count(p.endpoint.band.pairs, 'pair')}")
+        else:
+            told.append("given")
+    return "; ".join(dict.fromkeys(told))
+
+
+def segments_sentence(answer: EndpointAnswer) -> str:
+    """What one γ for all costs, and for whom it is wrong."""
+    segments = answer.segments
+    if len(segments) == 1:
+        return "All its requests are alike: give it segments where some differ."
+    gamma = answer.capacity.gamma
+    off = [each for each in segments if each.own_gamma != gamma and each.lost.value > 1.0 + SMALL]
+    if not off:
+        return f"γ={gamma} is within {SMALL:.0%} of the best of each segment."
+    each = "; ".join(_alone(one) for one in off)
+    return (
+        f"One γ={gamma} for all costs {100.0 * answer.lost:.1f}% of the mean time per token. "
+        f"{each}."
+    )
+
+
+def _alone(one: SegmentAnswer) -> str:
+    own = f"γ={one.own_gamma}" if one.own_gamma else "plain decoding"
+    less = 100.0 * (1.0 - 1.0 / one.lost.value)
+    gain = f"{one.name} by itself would take {own}, {less:.0f}% less a token"
+    if one.split is None:
+        return gain
+    if one.split.more_per_month is None:
+        return f"{gain}, on {count(one.split.replicas, 'replica')} in two pools"
+    more = one.split.more_per_month
+    price = (
+        "at the same bill" if more == 0.0
+        else f"for {usd(abs(more))} a month {'more' if more > 0.0 else 'less'}"
+    )  # fmt: skip
+    return f"{gain}, {price} ({count(one.split.replicas, 'replica')} in two pools)"
+
+
+def day_sentence(answer: EndpointAnswer) -> str:
+    """What the hours of a day make of it."""
+    day = answer.day
+    assert day is not None
+    never, always, by_load = day.policies
+    hours = sum(by_load.on)
+    drafting = f"drafting pays in {hours} of 24 hours" if 0 < hours < 24 else (
+        "drafting pays at every hour" if hours else "drafting pays at no hour")  # fmt: skip
+    parts = [f"{answer.endpoint.name}: {drafting}"]
+    parts += [
+        f"{words} {ms(policy.mean_tpot)}"
+        for words, policy in (("a mean token takes", never), ("always drafting", always),
+                              ("by load", by_load))
+        if policy.mean_tpot == policy.mean_tpot
+    ]  # fmt: skip
+    told = ", ".join(parts)
+    if never.gpu_hours is None or always.gpu_hours is None:
+        return f"{told}."
+    return (
+        f"{told}. Replicas that follow the hours: {_span(always.gpu_hours)} GPU hours a day with "
+        f"γ={answer.capacity.gamma}, {_span(never.gpu_hours)} without."
+    )
+
+
+def plan_notes(found: PlanAnswer) -> tuple[str, ...]:
+    """What the plan rests on, and what each segment's acceptance does."""
+    notes = list(ASSUMED)
+    for answer in found.endpoints:
+        for segment in answer.segments:
+            called = answer.endpoint.name
+            if len(answer.segments) > 1:
+                called = f"{called}, {segment.name}"
+            notes += [f"{called}: {note}" for note in range_notes(segment.prediction)[:1]]
+    return tuple(notes)
