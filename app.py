@@ -4,10 +4,11 @@ import streamlit as st
 
 from pages.ui.bill import demand_row
 from pages.ui.capacity import promise_row
-from pages.ui.frame import frame
+from pages.ui.frame import frame, settle
 from pages.ui.furniture import said_of_link
+from pages.ui.live import live
 from pages.ui.navigation import FIRST, page_of, sections
-from pages.ui.scenario_bar import pending_fault, scenario_bar, withheld
+from pages.ui.scenario_bar import pending_fault, scenario_bar
 from pages.ui.sidebar import sidebar
 from pages.ui.state import read_link, rebuild, write_link
 from pages.ui.style import style
@@ -36,11 +37,14 @@ with frame():
         pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
+    gamma = None
     if not page.plans:
         sidebar()
         rows = ROWS.get(page.stem, ())
-        scenario_bar(faults, collapsed=page.own_inputs, first=rows)
+        gamma = scenario_bar(faults, collapsed=page.own_inputs, first=rows)
     write_link()
-    if not page.own_inputs and (faults or withheld()):
-        st.stop()  # nothing valid, no answer: above stands what to mend
-    chosen.run()
+    if page.own_inputs:
+        chosen.run()
+    else:
+        live(chosen, faults, gamma)
+    settle()

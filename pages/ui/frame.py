@@ -1,10 +1,12 @@
 """Every page runs inside `app.py`; a page opened alone by a first deep link calls it first."""
 
 import contextvars
+import gc
 import logging
 import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import streamlit as st
@@ -48,3 +50,11 @@ def require_frame() -> None:
     if not _RUNNING.get():
         runpy.run_path(str(Path(__file__).parents[2] / "app.py"), run_name="__main__")
         st.stop()
+
+
+@cache
+def settle() -> None:
+    """Once a process, after its first page: Streamlit collects garbage after each run, and holds up
+    what is still to be sent. What is loaded by now stays: it need not be searched each time."""
+    gc.collect()
+    gc.freeze()

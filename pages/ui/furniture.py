@@ -267,18 +267,13 @@ def _unbroken(value: Cell, column: Column, unit: str) -> str:
 def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
     """The table on screen as CSV with values, CSV with live formulas, and a workbook, in which the
     tables `beside` it have their sheets too."""
-    columns = st.columns([2, 2, 2, 3], vertical_alignment="bottom")
-    with columns[3]:
-        comma = st.toggle(
-            "Decimal comma, `;` between cells",
-            key=f"comma_{shown.name}",
-            help="For a spreadsheet program set to a language with decimal commas.",
-        )
-    separators = (";", ",") if comma else (",", ".")
+    # A row of one box: columns would each be one more piece of the page to draw anew.
+    row, key = st.container(horizontal=True, vertical_alignment="center"), f"comma_{shown.name}"
+    separators = (";", ",") if st.session_state.get(key) else (",", ".")
     current = scenario()
-    for column, (kind, label) in zip(columns, offered(shown, beside).items(), strict=False):
+    for kind, label in offered(shown, beside).items():
         ending, mime = MIMES[kind]
-        column.download_button(
+        row.download_button(
             label,
             data=lambda kind=kind: file_bytes(shown, current, kind, *separators, beside=beside),
             file_name=f"specmath-{shown.name}.{ending}",
@@ -287,6 +282,11 @@ def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
             on_click="ignore",
             width="stretch",
         )
+    row.toggle(
+        "Decimal comma, `;` between cells",
+        key=key,
+        help="For a spreadsheet program set to a language with decimal commas.",
+    )
 
 
 def next_question(page: str, question: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui.furniture import verbatim
 from pages.ui.hardware import hardware_row, lengths_row, more
@@ -34,8 +35,11 @@ from specmath.stepcost import sigma_from_verify_cost, verify_cost_from_sigma
 
 def scenario_bar(
     faults: Sequence[str], *, collapsed: bool, first: Sequence[Callable[[], None]] = ()
-) -> None:
-    """Draw the inputs and say what is wrong with any of them; `first`: rows of a page's own."""
+) -> DeltaGenerator | None:
+    """Draw the inputs and say what is wrong with any of them; `first`: rows of a page's own.
+
+    With hardware and not collapsed, all but γ: the place where its slider is to be drawn.
+    """
     left = examples()
     mark = f" :orange-badge[Example values left: {', '.join(left)}]" if left else ""
     if scenario() in (EXAMPLE, start()) and left:
@@ -47,12 +51,22 @@ def scenario_bar(
         for row in first:
             row()
         _doors()
-        (_served if raw()["draft_form"] == Hardware.name else _given)()
+        gamma = (_served if raw()["draft_form"] == Hardware.name else _given)()
         for fault in faults:
             st.error(
                 f"{verbatim(in_words(fault))}. There is no answer until this is mended; all inputs "
                 "are kept."
             )
+    if gamma is not None and collapsed:
+        with gamma:
+            gamma_slider()
+        return None
+    return gamma
+
+
+def gamma_slider() -> None:
+    """The slider of γ, at the recommended one until another is given."""
+    slider("gamma", idle=prediction().gamma)
 
 
 def _doors() -> None:
@@ -91,16 +105,15 @@ def _enter(key: str) -> None:
         set_raw("draft_form", chosen)
 
 
-def _served() -> None:
-    """What serves what, under which load, and how often it accepts."""
+def _served() -> DeltaGenerator:
+    """What serves what, under which load, and how often it accepts; the place of γ."""
     hardware_row()
     lengths, acceptance, gamma = st.columns([21, 57, 22], vertical_alignment="bottom")
     with lengths, st.container(key="load"):
         lengths_row()
     with acceptance:
         _acceptance()
-    with gamma:
-        slider("gamma", idle=prediction().gamma)
+    return gamma
 
 
 def _given() -> None:
@@ -110,7 +123,7 @@ def _given() -> None:
         choice("acceptance_form")
         _ACCEPTANCE_WIDGETS[raw()["acceptance_form"]]()
     with gamma:
-        slider("gamma", idle=prediction().gamma)
+        gamma_slider()
     with draft:
         _DRAFT_WIDGETS[raw()["draft_form"]]()
     with verification:

@@ -41,6 +41,9 @@ STYLE = """
   :is(:has(> .st-key-first), .st-key-first, .st-key-first :has(* > .st-key-answer_card)) {
     display: contents;
   }
+  :is(:has(> .st-key-live), .st-key-live, .st-key-live > *, .st-key-live > * > *) {
+    display: contents;
+  }
   [data-testid=stMarkdownContainer] table {
     font-size: .8rem; display: block; max-width: 100%; overflow-x: auto;
   }

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from driver import AGAIN, Visitor, is_said, says_now, shows, until
+from driver import AGAIN, GAMMA, Visitor, is_said, says_now, shows, until
 from playwright.sync_api import expect
 
-from pages.ui.state import start
+from pages.ui.state import PINS, start
 from specmath import hardware, models
 from specmath.frontier import frontier
 from specmath.launch import launch
@@ -19,7 +19,7 @@ from specmath.load import load_study
 from specmath.predict import predict
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import resolve
-from specmath.scenario.files import build, revised, to_link
+from specmath.scenario.files import build, from_toml, revised, to_link
 from specmath.scenario.forms import EXAMPLE_PAIR
 from specmath.tables import drafters_table
 from specmath.words.load import (
@@ -305,3 +305,67 @@ def test_what_is_pinned_stands_beside_what_is_now(visitor: Visitor) -> None:
 
 def says_scenario(visitor: Visitor, scenario: Scenario) -> None:
     assert visitor.scenario() == scenario
+
+
+def test_all_follows_gamma_though_it_draws_only_what_is_below(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.page_says("Example: replace these values")
+    visitor.type_number(GAMMA, "5")
+    is_said(visitor, revised(start(), {"gamma": 5}))
+    visitor.page_says("Example values left")
+    # Beside another input that is wrong it stays to be typed, and is taken once that is mended.
+    visitor.type_number("Concurrency", "-3")
+    until(visitor.has_no_answer)
+    visitor.type_number(GAMMA, "-1")
+    until(lambda: _says_faults(visitor, "-3", "-1"))
+    visitor.type_number(GAMMA, "7")
+    until(lambda: _says_faults(visitor, "-3"))
+    assert visitor.scenario().gamma == 5
+    visitor.type_number("Concurrency", "16")
+    is_said(visitor, revised(start(), {"gamma": 7}))
+    # The file that is saved, from a drawer opened before the move and after it.
+    visitor.unfold("Save, open, share")
+    save = visitor.page.get_by_role("button", name="Save scenario")
+    expect(save).to_be_visible()
+    for gamma in (3, 4):
+        visitor.type_number(GAMMA, str(gamma))
+        is_said(visitor, revised(start(), {"gamma": gamma}))
+        saved = from_toml(visitor.download(save)[1].decode("utf-8"))
+        assert saved == revised(start(), {"gamma": gamma})
+    visitor.unfold("Save, open, share")
+    expect(save).to_be_hidden()
+    visitor.type_number(GAMMA, "2")
+    is_said(visitor, revised(start(), {"gamma": 2}))
+    visitor.unfold("Save, open, share")
+    expect(save).to_be_visible()
+    saved = from_toml(visitor.download(save)[1].decode("utf-8"))
+    assert saved == revised(start(), {"gamma": 2})
+    # What is below changes what is above: back to a scenario pinned before.
+    visitor.unfold("Save, open, share")
+    visitor.page.get_by_role("button", name="Pin this scenario to compare").click()
+    visitor.page_says("Side by side")
+    visitor.type_number("Output", "300")
+    until(lambda: noted_beside(visitor, {"gamma": 2, "output_tokens": 300}))
+    visitor.type_number(GAMMA, "1")
+    until(lambda: noted_beside(visitor, {"gamma": 1, "output_tokens": 300}))
+    visitor.press(
+        visitor.page.get_by_role("button", name="Back to pinned 1"), lambda: back(visitor)
+    )
+
+
+def noted_beside(visitor: Visitor, changed: dict[str, int]) -> None:
+    """The address says the scenario that one begins with, so changed, beside what is pinned."""
+    link = {name: value for name, value in visitor.link().items() if name != PINS}
+    assert link == to_link(revised(start(), changed))
+
+
+def back(visitor: Visitor) -> None:
+    noted_beside(visitor, {"gamma": 2})
+    assert visitor.box("Output").input_value() == "256"
+    assert visitor.box(GAMMA).input_value() == "2"
+
+
+def _says_faults(visitor: Visitor, *got: str) -> None:
+    faults = [said for said in visitor.messages() if "There is no answer until" in said]
+    assert len(faults) == len(got)
+    assert all(any(f"got {each}" in said for said in faults) for each in got)
