@@ -12,6 +12,7 @@ from pages.ui.card import card, to_paste  # noqa: E402
 from pages.ui.guidance import show_checklist, show_planning_ranges, show_rules  # noqa: E402
 from pages.ui.pins import show_pins  # noqa: E402
 from pages.ui.published import show_nearest_case  # noqa: E402
+from pages.ui.rollout import show_rollout  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.charts.calculator import arithmetic_over_gamma, speedup_over_gamma  # noqa: E402
 from specmath.numbers import ratio  # noqa: E402
@@ -40,6 +41,10 @@ to_paste(found)
 st.subheader("Before you believe it", anchor=False)
 show_nearest_case()
 show_checklist(found)
+with furniture.drawer("How to try it: what to measure before and after", "checklist",
+                      "rollout") as opened:  # fmt: skip
+    if opened:
+        show_rollout(found)
 show_rules(found)
 show_planning_ranges(found)
 
