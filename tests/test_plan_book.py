@@ -16,14 +16,15 @@ from helpers.live_formulas import recalculate
 from helpers.sheets import Sheet, cells_of
 from test_live_books import OFFICE, follow, looks_typed, through_office
 
-from specmath.capacity import Capacity, capacity, server_of
+from specmath.capacity import Capacity, capacity
 from specmath.plan.decided import PlanAnswer, decided
 from specmath.plan.files import from_toml
 from specmath.plan.peak import Line
 from specmath.plan.record import plan_of
 from specmath.predict import predict
 from specmath.tables.files import file_bytes, letters_of
-from specmath.tables.plan_live import _drawn, live_plan_table, plan_text
+from specmath.tables.lines import drawn
+from specmath.tables.plan_live import live_plan_table, plan_text
 from specmath.tables.table import Column, Table
 from specmath.theorems import alpha_from_tokens_per_step
 
@@ -281,26 +282,22 @@ def test_no_cell_is_for_typing_and_does_nothing(seed: int) -> None:
         assert set(moved) - {cell[0]}, (plan, cell)
 
 
-def test_every_alpha_is_for_typing_where_it_is_one_rate() -> None:
-    shown = 0
-    for seed in SEEDS:
-        _, _, table = answered(seed)
-        typed = set(cells_to_type(table))
-        for row, values in enumerate(table.rows()):
-            if isinstance(values["alpha"], float) and "fixed" not in str(values["source"]):
-                assert ("alpha", row) in typed or "rate" not in values or fixed(table, row), row
-                shown += 1
-    assert shown > 8
-
-
-def fixed(table: Table, row: int) -> bool:
-    """Whether the endpoint of that row says that its acceptance is fixed."""
-    name = places(table)[row][0]
-    return any(
-        "Acceptance is fixed" in str(each["source"])
-        for each in table.rows()
-        if each["endpoint"] == name
-    )
+def test_one_rate_is_for_typing_and_several_are_typed_as_tokens() -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "α": {"alpha": 0.7}, "measured": {"accepted_per_step": 1.6, "measured_gamma": 3},
+        "recorded": {"work": "code"}, "mixture": {"mixture": [[0.6, 0.85], [0.4, 0.5]]},
+        "rates": {"rates": [0.8, 0.61], "acceptance_form": "survival"},
+    }  # fmt: skip
+    segments = [{"name": name, "share": 0.2, **said} for name, said in kinds.items()]
+    table = live_plan_table(decided(plan_of([CHAT | {"gamma": 3, "segments": segments}])))
+    typed = set(cells_to_type(table))
+    for row, name in enumerate(kinds):
+        one = name in ("α", "measured", "recorded")
+        assert (("alpha", row) in typed, ("tokens_per_step", row) in typed) == (one, not one)
+    assert table.column("alpha").values[0] == 0.7
+    basis = dict(zip(kinds, table.column("basis").values, strict=False))
+    assert basis == {"α": "assumed", "measured": "measured", "recorded": "published",
+                     "mixture": "assumed", "rates": "measured"}  # fmt: skip
 
 
 # ── by hand ──────────────────────────────────────────────────────────────────────────────────
@@ -311,7 +308,7 @@ def test_a_line_as_a_formula() -> None:
     line = Line((1.0, 2.0, 4.0), (0.0, 3.0, 1.0))
     expected = {0.0: 0.0, 1.0: 0.0, 1.5: 1.5, 2.0: 3.0, 3.0: 2.0, 4.0: 1.0, 9.0: 1.0}
     xs = Column("x", "", "", "", tuple(expected), editable=True)
-    ys = Column("y", "", "", "", tuple(expected.values()), (_drawn(line, "x"),) * len(expected))
+    ys = Column("y", "", "", "", tuple(expected.values()), (drawn(line, "x"),) * len(expected))
     assert recalculate(Table("t", "t", (xs, ys)))["y"] == pytest.approx(list(expected.values()))
 
 
@@ -331,10 +328,8 @@ def test_tokens_and_replicas_by_hand() -> None:
     assert read["tokens_per_step"][:3] == pytest.approx([1.875, 4.0, 2 / (1 / 1.875 + 1 / 4)])
     rate = read["rate"][2]
     assert read["replicas"][2] == math.ceil(100 / (0.5 * rate))
-    law = server_of(found.endpoints[0].prediction)
-    step, prompt = (float(each[3]) for each in law._seconds(law.held))
-    held, tau = float(law.held[3]), 2 / (1 / 1.875 + 1 / 4)
-    assert rate == pytest.approx(1 / (prompt + 199 * step / (tau * held)))
+    half = [segments[0] | {"alpha": 0.5}, segments[1]]
+    assert rate == pytest.approx(of_gamma(CHAT | {"segments": half}, 3).speculative.most.value)
 
 
 def test_shares_are_for_typing_where_segments_are_alike_alone() -> None:

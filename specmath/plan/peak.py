@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -114,7 +114,8 @@ class Peak:
         return max((each.miss for each in self.bounds), default=0.0)
 
 
-def peak(server: Carried, gamma: int, promises: Sequence[Promise]) -> Peak:
+@lru_cache(maxsize=64)
+def peak(server: Carried, gamma: int, promises: tuple[Promise, ...]) -> Peak:
     """The largest rate of one replica at γ over what its requests accept.
 
     Parameters

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from specmath.plan.peak import Bound, Line, Peak, peak
 from specmath.plan.record import Plan
 from specmath.tables.files import scenario_text
 from specmath.tables.inputs import given, least
+from specmath.tables.lines import drawn, number
 from specmath.tables.plan_tokens import Accepted, accepted
 from specmath.tables.table import Basis, Cell, Column, Table
 from specmath.words.capacity import PROMISED
@@ -180,157 +182,160 @@ class _Block:
 
     answer: EndpointAnswer
 
+    @cached_property
+    def gamma(self) -> int:
+        """γ of the arm with speculation."""
+        return self.answer.capacity.gamma
+
+    @cached_property
+    def server(self) -> Carried:
+        """What serves."""
+        return server_of(self.answer.prediction)
+
+    @property
+    def measured(self) -> bool:
+        """Whether times were measured: they hold at the load of this file."""
+        return not np.allclose(self.server.factors, 1.0)
+
+    @cached_property
+    def law(self) -> Peak | str:
+        """The largest rate over what is accepted; where none is followed, why."""
+        if self.measured:
+            return "times were measured, at the load of this file"
+        if self.gamma == 0:
+            return "nothing is drafted"
+        if not self.answer.capacity.speculative.within.value:
+            return "no rate is within what is promised"
+        found = peak(self.server, self.gamma, promised(self.answer.prediction))
+        return found if found.miss <= FAR else "the largest rate bends too much to be interpolated"
+
     def rows(self) -> list[_Row]:
         """Segments, promises, and all requests together."""
-        a = self.answer
-        server, gamma = server_of(a.prediction), a.capacity.gamma
-        measured = not np.allclose(server.factors, 1.0)
-        why = ""
-        law: Peak | None = None
-        if measured:
-            why = "times were measured, at the load of this file"
-        elif gamma == 0:
-            why = "nothing is drafted"
-        elif not a.capacity.speculative.within.value:
-            why = "no rate is within what is promised"
-        else:
-            law = peak(server, gamma, promised(a.prediction))
-            if law.miss > FAR:
-                law, why = None, "the largest rate bends too much to be interpolated"
-        segments = self._segments(gamma, why)
-        together = self._together(segments, server, gamma, law)
-        row = self._fleets(measured) | together
-        if law is None:
-            row["rate"] = _Cell(a.capacity.speculative.within.value or None)
-            return [*segments, self._named(row, why)]
-        promises = [
-            self._promise(bound, i, segments, law, server, gamma)
-            for i, bound in enumerate(law.bounds)
-        ]
-        rate = "{rate^}" if promises else "{most}"
-        row["rate"] = _Cell(a.capacity.speculative.within.value, rate)
-        # Cells of the last segment are further up by the promises between.
-        return [*segments, *promises, self._named(row | self._mean(len(promises) + 1), why)]
+        law, segments = self.law, self._segments()
+        rate = self.answer.capacity.speculative.within.value
+        together = self._told() | self._fleets()
+        if isinstance(law, str):
+            together["tokens_per_step"] = _Cell(float(self.server.tokens[self.gamma]))
+            together["rate"] = _Cell(rate or None)
+            return [*segments, together]
+        promises = [self._promise(i, segments, law) for i in range(len(law.bounds))]
+        together |= self._mean(len(promises) + 1, law)
+        together["rate"] = _Cell(rate, "{rate^}" if promises else "{most}")
+        return [*segments, *promises, together]
 
-    def _named(self, row: _Row, why: str) -> _Row:
+    def _told(self) -> _Row:
+        """What the plan does, and where the price is from."""
         a, s = self.answer, self.answer.endpoint.scenario
         basis, source = given(s, "usd_per_hour")
         said = [] if s.usd_per_hour is None else [f"GPU price: {source}"]
-        said += [f"Acceptance is fixed: {why}"] if why else []
+        if isinstance(self.law, str):
+            said.append(f"Acceptance is fixed: {self.law}")
         return {
             "endpoint": _Cell(a.endpoint.name),
             "line": _Cell("All requests"),
             "do": _Cell(DO[a.do]),
-            "gamma": _Cell(a.capacity.gamma),
+            "gamma": _Cell(self.gamma),
             "basis": _Cell(None if s.usd_per_hour is None else basis),
             "source": _Cell(". ".join(said) or None),
-        } | row
+        }
 
     # ── segments ─────────────────────────────────────────────────────────────────────────────
 
-    def _segments(self, gamma: int, why: str) -> list[_Row]:
-        a = self.answer
-        alike = len({_lengths(each) for each in a.segments}) == 1
+    def _segments(self) -> list[_Row]:
         rows: list[_Row] = []
-        for segment, planned in zip(a.segments, a.endpoint.segments, strict=True):
-            told = accepted(segment, planned.scenario, max(gamma, 1))
-            row = self._segment(segment, told, alike, bool(why))
-            if not why:
+        for segment, said in zip(self.answer.segments, self.answer.endpoint.segments, strict=True):
+            row = self._segment(segment, accepted(segment, said.scenario, max(self.gamma, 1)))
+            if not isinstance(self.law, str):
                 row |= _running(row, rows[-1] if rows else None)
             rows.append(row)
         return rows
 
-    def _segment(
-        self, segment: SegmentAnswer, told: Accepted, alike: bool, fixed: bool
-    ) -> _Row:  # fmt: skip
-        decoded = max(1, segment.prediction.scenario.output_tokens - 1)
-        share, several = 100.0 * segment.share, len(self.answer.segments) > 1
+    @cached_property
+    def _alike(self) -> bool:
+        return len({_lengths(each) for each in self.answer.segments}) == 1
+
+    def _segment(self, segment: SegmentAnswer, told: Accepted) -> _Row:
+        share, mixed = 100.0 * segment.share, len(self.answer.segments) > 1
         source = [told.source]
-        if several and not alike:
+        if mixed and not self._alike:
             source.append("Share is fixed: segments differ in lengths or prefix cache")
         row: _Row = {
             "endpoint": _Cell(self.answer.endpoint.name),
             "line": _Cell(segment.name),
-            "gamma": _Cell(self.answer.capacity.gamma),
-            "share": _Cell(share, typed=several and alike),
+            "gamma": _Cell(self.gamma),
+            "share": _Cell(share, typed=mixed and self._alike),
             "basis": _Cell(told.basis),
             "source": _Cell(". ".join(source)),
+        }
+        if isinstance(self.law, str):
+            tokens = told.tokens if self.gamma else 1.0
+            return row | {"alpha": _Cell(told.alpha), "tokens_per_step": _Cell(tokens)}
+        decoded = max(1, segment.prediction.scenario.output_tokens - 1)
+        weight = f"{{share}}*{decoded}" if mixed and self._alike else None
+        return row | {
             "alpha": _Cell(told.alpha, typed=told.alpha is not None),
             "tokens_per_step": _Cell(told.tokens, told.formula, typed=told.formula is None),
+            "weight": _Cell(share * decoded, weight),
         }
-        if fixed:
-            row["tokens_per_step"] = _Cell(told.tokens if self.answer.capacity.gamma else 1.0)
-            row["alpha"] = _Cell(told.alpha)
-        else:
-            row["weight"] = _Cell(
-                share * decoded, f"{{share}}*{decoded}" if several and alike else None
-            )
-        return row
 
-    def _together(
-        self, segments: list[_Row], server: Carried, gamma: int, law: Peak | None
-    ) -> _Row:
-        """τ of all requests, and λ_max there."""
-        row: _Row = {"tokens_per_step": _Cell(float(server.tokens[gamma]))}
-        if law is not None:
-            row["most"] = _most(law, server, gamma)
-        return row
-
-    def _mean(self, up: int) -> _Row:
-        """τ of all requests as a formula, so many rows under the last segment."""
-        server, gamma = server_of(self.answer.prediction), self.answer.capacity.gamma
-        text = f"{{weights^{up}}}/{{steps^{up}}}"
-        return {"tokens_per_step": _Cell(float(server.tokens[gamma]), text)}
+    def _mean(self, up: int, law: Peak) -> _Row:
+        """τ of all requests, so many rows under the last segment, and λ_max there."""
+        tokens = f"{{weights^{up}}}/{{steps^{up}}}"
+        most = f"1/({number(law.read)}+{number(law.decode)}/{{tokens_per_step}})"
+        return {
+            "tokens_per_step": _Cell(float(self.server.tokens[self.gamma]), tokens),
+            "most": _Cell(float(self.server.most[self.gamma]), most),
+        }
 
     # ── promises ─────────────────────────────────────────────────────────────────────────────
 
-    def _promise(
-        self, bound: Bound, number: int, segments: list[_Row], law: Peak, server: Carried,
-        gamma: int,
-    ) -> _Row:  # fmt: skip
+    def _promise(self, index: int, segments: list[_Row], law: Peak) -> _Row:
         """What one promise leaves, and the least of those down to it."""
+        bound, one = law.bounds[index], self.server.only(self.gamma)
         promise = bound.promise
-        one = server.only(gamma)
-        least_now = float(one.within([b.promise for b in law.bounds[: number + 1]])[0][0])
-        now = float(one.within([promise])[0][0])
+        least_now, now = (
+            float(one.within(promises)[0][0])
+            for promises in ([each.promise for each in law.bounds[: index + 1]], [promise])
+        )
         place = promise.part or 0
         name = segments[place]["line"].value
-        said = f"{name}: {1e3 * promise.seconds:g} ms {PROMISED[promise.name]}"
-        row: _Row = {
+        share, cells = self._share(bound, segments[place], index + len(segments) - place)
+        return {
             "endpoint": _Cell(self.answer.endpoint.name),
-            "line": _Cell(said),
+            "line": _Cell(f"{name}: {1e3 * promise.seconds:g} ms {PROMISED[promise.name]}"),
             "source": _Cell(f"Interpolated between {bound.knots} values of the server law"),
-            "most": _most(law, server, gamma),
-            **self._mean(number + 1),
+            **self._mean(index + 1, law),
+            **cells,
+            "promise_rate": _Cell(now, f"{{most}}*({share})"),
+            "rate": _Cell(
+                least_now, least("{promise_rate}", "{rate^}") if index else "{promise_rate}"
+            ),
         }
-        tokens = float(one.tokens[0])
+
+    def _share(self, bound: Bound, segment: _Row, up: int) -> tuple[str, _Row]:
+        """The share of λ_max as a formula, and the cells that it looks at; the segment's row is so
+        many further up."""
         if bound.share is not None:
-            row["promise_rate"] = _Cell(now, f"{{most}}*({_drawn(bound.share, 'tokens_per_step')})")
-        else:
-            assert bound.end is not None
-            own, up = segments[place]["tokens_per_step"].value, number + len(segments) - place
-            assert isinstance(own, float)
-            slack = (bound.start - 1.0 / own) / (bound.start - bound.end(tokens))
-            end = _drawn(bound.end, "tokens_per_step")
-            start = _number(bound.start)
-            row["slack"] = _Cell(slack, f"({start}-1/{{tokens_per_step^{up}}})/({start}-({end}))")
-            at = tuple(each for each, _ in bound.slices)
-            terms = []
-            for i, (_, line) in enumerate(bound.slices, start=1):
-                row[f"slice_{i}"] = _Cell(line(slack), _drawn(line, "slack"))
-                near = Line(at, tuple(float(j == i - 1) for j in range(len(at))))
-                terms.append(f"{{slice_{i}}}*({_drawn(near, 'tokens_per_step')})")
-            row["promise_rate"] = _Cell(now, f"{{most}}*({'+'.join(terms)})")
-        text = least("{promise_rate}", "{rate^}") if number else "{promise_rate}"
-        row["rate"] = _Cell(least_now, text)
-        return row
+            return drawn(bound.share, "tokens_per_step"), {}
+        assert bound.end is not None
+        own, tokens = segment["tokens_per_step"].value, float(self.server.tokens[self.gamma])
+        assert isinstance(own, float)
+        slack = (bound.start - 1.0 / own) / (bound.start - bound.end(tokens))
+        start, end = number(bound.start), drawn(bound.end, "tokens_per_step")
+        cells = {"slack": _Cell(slack, f"({start}-1/{{tokens_per_step^{up}}})/({start}-({end}))")}
+        at, terms = tuple(each for each, _ in bound.slices), []
+        for i, (_, line) in enumerate(bound.slices):
+            cells[f"slice_{i + 1}"] = _Cell(line(slack), drawn(line, "slack"))
+            near = Line(at, tuple(float(j == i) for j in range(len(at))))
+            terms.append(f"{{slice_{i + 1}}}*({drawn(near, 'tokens_per_step')})")
+        return "+".join(terms), cells
 
     # ── fleets ───────────────────────────────────────────────────────────────────────────────
 
-    def _fleets(self, measured: bool) -> _Row:
+    def _fleets(self) -> _Row:
         """Demand, replicas, GPUs and the bill of both arms and as planned. Where times were
         measured the demand is fixed: they hold at its load."""
-        a, s = self.answer, self.answer.endpoint.scenario
+        a, s, measured = self.answer, self.answer.endpoint.scenario, self.measured
         plain, ours = a.capacity.plain, a.capacity.speculative
         row: _Row = {
             "demand": _Cell(a.endpoint.demand, typed=not measured),
@@ -385,11 +390,6 @@ def _running(row: _Row, above: _Row | None) -> _Row:
     return found
 
 
-def _most(law: Peak, server: Carried, gamma: int) -> _Cell:
-    text = f"1/({_number(law.read)}+{_number(law.decode)}/{{tokens_per_step}})"
-    return _Cell(float(server.most[gamma]), text)
-
-
 def _arm(arm: Arm, end: str, measured: bool) -> _Row:
     """Replicas and GPUs of one arm; unknown where no rate is within what is promised."""
     over = f"{{demand}}/((1-{{headroom}})*{{rate{end}}})"
@@ -403,26 +403,6 @@ def _arm(arm: Arm, end: str, measured: bool) -> _Row:
 
 def _value(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.value
-
-
-# ── lines as formulas ────────────────────────────────────────────────────────────────────────
-
-
-def _number(value: float) -> str:
-    """A number ≥ 0 in a template, which knows no sign."""
-    return f"{value:.15g}" if value >= 0.0 else f"(0-{-value:.15g})"
-
-
-def _drawn(line: Line, name: str) -> str:
-    """The line over the cell of that name: its first value, and how it bends at each knot."""
-    x, y = np.array([float(f"{each:.15g}") for each in line.x]), np.array(line.y)
-    slopes = np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]])
-    text = _number(float(y[0]))
-    for knot, bend in zip(x, np.diff(slopes), strict=True):
-        if bend:
-            sign, at = "+" if bend > 0.0 else "-", _number(float(knot))
-            text += f"{sign}{abs(bend):.15g}*({{{name}}}-{at})*({{{name}}}>{at})"
-    return text
 
 
 def plan_text(plan: Plan) -> str:
