@@ -17,8 +17,8 @@ ABOUT = (
     "model verifies them in one pass, will do to your latency and your bill."
 )
 
+# Inputs that a page has before all others. No docstring: Streamlit would print it.
 ROWS = {"capacity": (promise_row, demand_row), "cost": (demand_row,)}
-"""Inputs that a page has before all others."""
 
 st.set_page_config(page_title="specmath", page_icon="⏩", layout="wide")
 
@@ -36,10 +36,11 @@ with frame():
         pending_fault()
     # Before anything shows or saves the scenario: a callback has noted what was edited.
     faults = rebuild()
-    sidebar()
-    rows = ROWS.get(page.stem, ())
-    scenario_bar(faults, collapsed=page.evidence, first=rows)
+    if not page.plans:
+        sidebar()
+        rows = ROWS.get(page.stem, ())
+        scenario_bar(faults, collapsed=page.own_inputs, first=rows)
     write_link()
-    if not page.evidence and (faults or withheld()):
+    if not page.own_inputs and (faults or withheld()):
         st.stop()  # nothing valid, no answer: above stands what to mend
     chosen.run()

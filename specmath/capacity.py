@@ -26,7 +26,8 @@ from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.speculation import ROUNDING
 
-__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "capacity", "promised", "server_of"]
+__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "bare_server", "capacity", "promised",
+           "server_of"]  # fmt: skip
 
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
@@ -201,10 +202,14 @@ def server_of(prediction: Prediction) -> Carried:
         )
     if s.prompt_tokens is None:
         raise InputError("capacity needs prompt_tokens, which take time from every token; got none")
-    factors = measured_over_computed(prediction)
+    alone = bare_server(prediction).model_copy(update={"gamma": prediction.gamma})
+    return carried(alone, measured_over_computed(prediction), prediction.endpoint.parts)
+
+
+def bare_server(prediction: Prediction) -> Scenario:
+    """The scenario without what is measured of it, its load, its money and what is promised."""
     bare = {name: Scenario.model_fields[name].default for name in _NOT_THE_SERVER}
-    alone = s.model_copy(update=bare | {"gamma": prediction.gamma})
-    return carried(alone, factors, prediction.endpoint.parts)
+    return prediction.scenario.model_copy(update=bare)
 
 
 def promised(prediction: Prediction) -> tuple[Promise, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from specmath.estimate import Estimate
 
 __all__ = [
+    "UNKNOWN",
     "change",
     "changed",
     "count",
@@ -76,8 +77,12 @@ def ms(seconds: float | None) -> str:
 
 
 def usd(dollars: float | None) -> str:
-    """Dollars."""
-    return UNKNOWN if dollars is None else f"${significant(dollars)}"
+    """Dollars; a bill of many millions too is read in full."""
+    if dollars is None:
+        return UNKNOWN
+    if abs(dollars) >= 1e7:
+        return f"${float(f'{dollars:.3g}'):,.0f}"
+    return f"${significant(dollars)}"
 
 
 def measured_in(unit: str, number: str) -> str:

@@ -64,7 +64,7 @@ def opens(app: AppTest, stem: str) -> None:
 OFTEN = {"example", "nothing known", "measured curve"}
 """Links that every page is opened with by default; the first page is opened with all, and at
 length every page that shows an answer."""
-ANSWERED = {page.stem for page in PAGES if not page.evidence}
+ANSWERED = {page.stem for page in PAGES if not page.own_inputs}
 
 
 @pytest.mark.parametrize(

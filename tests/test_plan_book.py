@@ -16,6 +16,7 @@ from helpers.live_formulas import recalculate
 from helpers.sheets import Sheet, cells_of
 from test_live_books import OFFICE, follow, looks_typed, through_office
 
+import specmath
 from specmath.capacity import Capacity, capacity
 from specmath.plan.decided import PlanAnswer, decided
 from specmath.plan.files import from_toml
@@ -42,7 +43,7 @@ SERVED: tuple[dict[str, Any], ...] = (
     {"gpu": "H200", "model": "Qwen3-32B", "tensor_parallel": 2, "draft": "eagle3"},
     {"gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "Llama-3.2-1B", "headroom": 0.0},
 )  # fmt: skip
-EXAMPLE = Path(__file__).parents[1] / "docs/examples/plan.toml"
+EXAMPLE = Path(specmath.__file__).parent / "data/plan_example.toml"
 Endpoints = list[dict[str, Any]]
 
 

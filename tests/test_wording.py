@@ -77,6 +77,7 @@ def test_change(now: float | None, before: float | None, shown: str) -> None:
 def test_units() -> None:
     assert ms(0.018) == "18.0 ms"
     assert usd(12.5) == "$12.5"
+    assert usd(14_379_540) == "$14,400,000"
     assert ratio(2.5) == "2.50×"
     assert (count(1, "token"), count(1200, "token")) == ("1 token", "1,200 tokens")
     assert ms(None) == usd(None) == ratio(None) == "unknown"

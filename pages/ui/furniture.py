@@ -186,18 +186,21 @@ def table(shown: Table) -> None:
 
 
 def plain_table(
-    shown: Table, marks: Mapping[str, str] | None = None, middles: Collection[str] = ()
-) -> None:
+    shown: Table, marks: Mapping[str, str] | None = None, middles: Collection[str] = (),
+    against: Collection[str] = (),
+) -> None:  # fmt: skip
     """A short table as text, in the number formats of its columns; `marks` draws a column `state`.
 
     Where `x_low` and `x_high` stand beside a column x, the three are one: the range, or the value
-    where there is none; of a column of `middles` the value, and the range in brackets. Where a
-    column `unit` has the unit of each row, the cells carry it.
+    where there is none; of a column of `middles` the value, and the range in brackets. Of a column
+    of `against` the value of its `x_plain` stands before it: "29.1 → 12.5". Where a column `unit`
+    has the unit of each row, the cells carry it.
     """
     columns = {c.name: c for c in shown.columns}
     units = columns.pop("unit").values if "unit" in columns else ("",) * len(shown)
     ends = {f"{name}{end}" for name in columns for end in ("_low", "_high")}
-    kept = [c for name, c in columns.items() if name not in ends]
+    before = {f"{name}_plain": name for name in against}
+    kept = [c for name, c in columns.items() if name not in ends | before.keys()]
     heads = [verbatim(f"{c.label} ({c.unit})" if _head_has_unit(c) else c.label) for c in kept]
     aligned = ["---|" if isinstance(c.values[0], str) else "---:|" for c in kept]
     lines = [f"| {' | '.join(heads)} |", "|" + "".join(aligned)]
@@ -205,6 +208,8 @@ def plain_table(
         cells = (
             marks[str(c.values[row])]
             if marks and c.name == "state"
+            else _against(columns, c, row)
+            if c.name in against
             else _range(columns, c, row, str(unit), middle=c.name in middles)
             for c in kept
         )
@@ -232,6 +237,13 @@ def _range(
     return told
 
 
+def _against(columns: Mapping[str, Column], column: Column, row: int) -> str:
+    """Plain decoding, and beside it what becomes of it with its range."""
+    plain = columns[f"{column.name}_plain"]
+    then = _range(columns, column, row, "", middle=True)
+    return f"{_unbroken(plain.values[row], plain, '')} → {then}"
+
+
 def _unbroken(value: Cell, column: Column, unit: str) -> str:
     if value is None:
         return "unknown"
@@ -250,9 +262,10 @@ def _unbroken(value: Cell, column: Column, unit: str) -> str:
     return verbatim(text).replace(" ", NBSP)
 
 
-def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
+def downloads(shown: Table, beside: Sequence[Table] = (), about: str | None = None) -> None:
     """The table on screen as CSV with values, CSV with live formulas, and a workbook, in which the
-    tables `beside` it have their sheets too."""
+    tables `beside` it have their sheets too. `about`: what the files say that they are of, where
+    it is not the scenario."""
     columns = st.columns([2, 2, 2, 3], vertical_alignment="bottom")
     with columns[3]:
         comma = st.toggle(
@@ -261,7 +274,7 @@ def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
             help="For a spreadsheet program set to a language with decimal commas.",
         )
     separators = (";", ",") if comma else (",", ".")
-    current = scenario()
+    current = scenario() if about is None else about
     for column, (kind, label) in zip(columns, offered(shown, beside).items(), strict=False):
         ending, mime = MIMES[kind]
         column.download_button(

@@ -15,11 +15,13 @@ class Page:
     question: str
     icon: str
     section: str
+    plans: bool = False
+    """Whether it is of a plan, not of the scenario."""
 
     @property
-    def evidence(self) -> bool:
-        """Evidence pages bring their own inputs: the scenario stays collapsed there."""
-        return self.section == "Evidence"
+    def own_inputs(self) -> bool:
+        """Pages that bring their own inputs: the scenario stays collapsed there."""
+        return self.plans or self.section == "Evidence"
 
 
 PAGES = (
@@ -28,6 +30,7 @@ PAGES = (
     Page("drafts", "Which draft?", "compare", "Explore"),
     Page("batch", "Where does load kill it?", "speed", "Plan"),
     Page("tails", "Slow requests (p99)", "hourglass_bottom", "Plan"),
+    Page("traffic", "Which endpoints?", "lan", "Plan", plans=True),
     Page("capacity", "How many GPUs?", "dns", "Plan"),
     Page("cost", "What will it cost?", "payments", "Plan"),
     Page("measure", "Measure", "straighten", "Evidence"),

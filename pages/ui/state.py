@@ -12,6 +12,7 @@ from pages.ui import memory
 from specmath import hardware
 from specmath.checks import InputError
 from specmath.drafts import Listed
+from specmath.plan.grid import Grid
 from specmath.predict import Prediction, predict
 from specmath.scenario import EXAMPLE, SPECS, Scenario
 from specmath.scenario.endpoint import said_as
@@ -50,9 +51,9 @@ KEPT = "kept"
 """Parameter of the address: the key under which a scenario too long for it is kept."""
 
 MEASUREMENT = "measurement"
-DRAFTS, PINS = NOTED = ("drafts", "pins")
+DRAFTS, PINS, PLAN = NOTED = ("drafts", "pins", "plan")
 """Parameters that are no scenario's: the measurement that the page Measure shows, and the keys of
-what a person noted: the drafts listed, the scenarios pinned."""
+what a person noted: the drafts listed, the scenarios pinned, the plan."""
 
 NOT_KNOWN = (
     "was kept in the memory of a server, which does not know it any more: it was started anew, or "
@@ -350,6 +351,24 @@ def take_drafts(found: Listed) -> None:
     """A list from a file: the boxes that hold it start anew."""
     list_drafts(found)
     _start_anew(DRAFTS)
+
+
+def plan_grid() -> Grid | None:
+    """The plan that a person typed; None while there is none."""
+    found = noted(PLAN)
+    return None if found is None else Grid(*found)
+
+
+def note_plan(grid: Grid) -> None:
+    """Note what its boxes hold."""
+    note(PLAN, list(grid))
+
+
+def take_plan(grid: Grid) -> None:
+    """A plan from a file or an example: the boxes that hold it start anew."""
+    touched()
+    note_plan(grid)
+    _start_anew(PLAN)
 
 
 def pins() -> list[Scenario]:

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
+from html import escape
+from textwrap import wrap
+
 import numpy as np
 import plotly.graph_objects as go
 
 from specmath.charts.pieces import Trace, axis, figure_of, line_of, trace
+from specmath.checks import short
 from specmath.estimate import Estimate
 from specmath.palette import LOSS, PLAIN, SPECULATION
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
 
 __all__ = ["day_chart", "plan_chart"]
 
+LONGEST, ACROSS = 24, 80
+"""Characters of an endpoint's name below its marks, and of all names beside each other."""
+LEVEL = 8
+"""Endpoints beyond which the names are turned."""
+
 
 def plan_chart(found: PlanAnswer) -> go.Figure:
     """p50 and p99 of the time per token of each endpoint, without speculation and with it, with
     their ranges."""
-    names = [answer.endpoint.name for answer in found.endpoints]
+    names = [_below(answer.endpoint.name, len(found.endpoints)) for answer in found.endpoints]
     arms = (("Plain decoding", 0, PLAIN, -0.18), ("With γ", 1, SPECULATION, 0.18))
     traces: list[Trace] = []
     at = np.arange(len(names))
     for name, arm, color, shift in arms:
-        for level, symbol in ((0.5, "circle"), (0.99, "diamond-open")):
+        # Beside each other: their ranges overlap.
+        for level, symbol, aside in ((0.5, "circle", -0.06), (0.99, "diamond-open", 0.06)):
             told = [answer.tpot[level][arm] for answer in found.endpoints]
             quantile = f"p{100 * level:.0f}"
-            traces.append(_points(at + shift, told, f"{name}, {quantile}", color, symbol))
+            at_x = at + shift + aside
+            traces.append(_points(at_x, told, f"{name}, {quantile}", color, symbol))
+    turned = {"tickangle": -40, "automargin": True} if len(names) > LEVEL else {"tickangle": 0}
     return figure_of(
         axis("", tickvals=at.tolist(), ticktext=names, range=[-0.6, len(names) - 0.4],
-             zeroline=False),
+             zeroline=False, **turned),
         axis("Time per token, ms", rangemode="tozero"), traces, hovermode="closest",
     )  # fmt: skip
+
+
+def _below(name: str, among: int) -> str:
+    """A name below its marks, in lines unless it is turned; plotly takes text for markup."""
+    across = LONGEST if among > LEVEL else ACROSS // among
+    lines = wrap(short(name, LONGEST), across) or [""]
+    return "<br>".join(escape(line, quote=False) for line in lines)
 
 
 def _points(

@@ -8,15 +8,18 @@ import click
 
 from specmath.checks import InputError
 from specmath.cli.destination import Destination, WritingCommand, put
-from specmath.cli.options import format_option, read_text
+from specmath.cli.options import FILE, format_option, read_text
 from specmath.cli.output import print_table
 from specmath.cli.terminal import say, say_each
 from specmath.outfile import TABLE
-from specmath.plan.decided import decided
+from specmath.plan.decided import PlanAnswer, decided
 from specmath.plan.files import from_toml
+from specmath.plan.record import Plan
 from specmath.tables.files import KINDS, file_bytes
 from specmath.tables.plan import days_table, endpoints_table, segments_table
+from specmath.tables.plan_compared import compared_plans_table, plans_called
 from specmath.tables.plan_live import live_plan_table, plan_text
+from specmath.traffic import TRACES, Traffic, read_trace, shipped_trace
 from specmath.words.plan import (
     day_sentence,
     endpoint_said,
@@ -25,18 +28,32 @@ from specmath.words.plan import (
     segments_sentence,
 )
 
-__all__ = ["plan_command"]
+__all__ = ["plan_command", "read_plan"]
+
+
+def read_plan(file: str) -> Plan:
+    """The plan of a file; a trace that it names is one of specmath's, or a CSV beside it."""
+    path = Path(file)
+
+    def traces(name: str) -> Traffic:
+        if name in TRACES:
+            return shipped_trace(name)
+        return read_trace(read_text(path.parent / name), name)
+
+    return from_toml(read_text(path), traces)
+
 
 _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table}
 
 
-@click.command("plan", cls=WritingCommand, epilog="\b\nExample: specmath plan "
-               "docs/examples/plan.toml --by segment -o plan.xlsx")  # fmt: skip
+@click.command("plan", cls=WritingCommand, epilog="\b\nExample: specmath plan plan.toml --by "
+               "segment -o plan.xlsx")  # fmt: skip
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
     help="Rows: endpoints, their segments, or the hours of each endpoint's day.",
 )  # fmt: skip
+@click.option("--beside", type=FILE, help="Another plan: rows have both, endpoints by name.")
 @click.option("-o", "--out", type=Destination(TABLE), help="File to write: .xlsx with live "
               "formulas (change α and the month's cost follows), or .csv.")  # fmt: skip
 @click.option("--kind", type=click.Choice(list(KINDS)), help="Of that file, where its name does "
@@ -45,14 +62,21 @@ _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_
 @click.option("--decimal", type=click.Choice([".", ","]), default=".", help="Of a .csv.")
 @format_option
 def plan_command(
-    file: str, by: str, out: str | None, kind: str | None, delimiter: str, decimal: str, style: str
-) -> None:
+    file: str, by: str, beside: str | None, out: str | None, kind: str | None, delimiter: str,
+    decimal: str, style: str,
+) -> None:  # fmt: skip
     """Which endpoints get it, with which γ, how many GPUs, and what a month costs.
 
     FILE is TOML: [[endpoints]] with the fields of a scenario, each with [[endpoints.segments]].
     """
     kind = _kind(out, kind)
-    found = decided(from_toml(read_text(Path(file))))
+    found = _read(file)
+    if beside is not None:
+        if by != "endpoint" or out is not None:
+            got = "--out" if out is not None else f"--by {by}"
+            raise InputError(f"--beside prints a row an endpoint of both plans, got {got}")
+        _print_beside(found, _read(beside), style)
+        return
     if style == "table":
         say(f"{plan_sentence(found)}\n")
         for answer in found.endpoints:
@@ -84,3 +108,16 @@ def _kind(out: str | None, kind: str | None) -> str:
             f"--out must end in .xlsx or .csv as its --kind has it, got {Path(out).name}"
         )
     return found
+
+
+def _read(file: str) -> PlanAnswer:
+    return decided(read_plan(file))
+
+
+def _print_beside(found: PlanAnswer, other: PlanAnswer, style: str) -> None:
+    """Two plans, each in its sentence, and the table of both."""
+    if style == "table":
+        for name, each in zip(plans_called(found, other), (found, other), strict=True):
+            say(f"{name}: {plan_sentence(each)}")
+        say("")
+    print_table(compared_plans_table(found, other), style)

@@ -211,7 +211,7 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
     server, promises = server_of(bare), promised(bare)
     within, limits = server.within(promises)
     replicas, rate = _load(endpoint, server, within, limits, bare)
-    loaded = s.model_copy(update={"request_rate": rate, "replicas": None})
+    loaded = s.model_copy(update={"request_rate": rate})
     prediction = predict(loaded, parts)
     decision = prediction.decision
     # Off: the arm that is looked at beside is still the one that costs least.
@@ -248,17 +248,17 @@ def _load(
     s, demand = endpoint.scenario, endpoint.demand
     usual = bare.gamma or 1
     most = max(float(server.most[0]), float(server.most[usual]))
-    if s.replicas is not None:
-        rate = demand / s.replicas
+    if endpoint.replicas is not None:
+        rate = demand / endpoint.replicas
         if rate >= most:
             held = int(server.held[0])
             by = f"memory holds {held:,} sequences" if limits[0] == "memory" else (
                 "steps and prompts take as long for more of them")  # fmt: skip
             raise InputError(
-                f"replicas must carry {demand:g} requests/s, got {s.replicas}: one carries at most "
-                f"{most:.3g} requests/s ({by})"
+                f"replicas must carry {demand:g} requests/s, got {endpoint.replicas}: one carries "
+                f"at most {most:.3g} requests/s ({by})"
             )
-        return s.replicas, min(rate, FULL * float(server.most[0]))
+        return endpoint.replicas, min(rate, FULL * float(server.most[0]))
     carried = float(within[0]) or float(within[usual])
     if carried <= 0.0:
         # Nothing is within what is promised: times are told of one request at a time.

@@ -8,9 +8,10 @@ from typing import Any
 import tomli_w
 
 from specmath.checks import InputError, short
-from specmath.plan.record import Plan, plan_of
+from specmath.plan.record import Plan, Traces, plan_of
 from specmath.scenario.fields import UNKNOWN
 from specmath.scenario.files import LINK_VERSION, MAX_FILE_CHARACTERS
+from specmath.traffic import shipped_trace
 
 __all__ = ["from_toml", "to_toml"]
 
@@ -39,6 +40,8 @@ def as_given(plan: Plan) -> list[dict[str, Any]]:
     for each in plan.endpoints:
         values: dict[str, Any] = {"name": each.name, **_written(each.said)}
         values["demand_requests_per_second"] = each.demand
+        if each.replicas is not None:
+            values["replicas"] = each.replicas
         if each.day:
             values["day"] = list(each.day)
         values["segments"] = [
@@ -55,8 +58,11 @@ def _written(said: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     }
 
 
-def from_toml(text: str) -> Plan:
-    """Read one plan; InputError in one sentence a fault (syntax with its line, unknown key)."""
+def from_toml(text: str, traces: Traces = shipped_trace) -> Plan:
+    """Read one plan; `traces` finds requests by the name of a trace.
+
+    Raises InputError in one sentence a fault (syntax with its line, unknown key).
+    """
     if len(text) > MAX_FILE_CHARACTERS:
         raise InputError(
             f"a plan must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
@@ -80,7 +86,7 @@ def from_toml(text: str) -> Plan:
             raise InputError("segments of an endpoint must be tables [[endpoints.segments]]")
         if not isinstance(each.get("day", []), list):
             raise InputError(f"day must be a list of numbers, got {short(each['day'])}")
-    return plan_of(endpoints, str(about.get("name", "")))
+    return plan_of(endpoints, str(about.get("name", "")), traces)
 
 
 def _tables(value: Any) -> bool:

@@ -8,7 +8,7 @@ cache, what is promised. Whatever a segment does not say is the endpoint's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build
 from specmath.scenario.forms import HALVES
 from specmath.scenario.parts import Part, blended
+from specmath.traffic import Traffic, shipped_trace
 
 __all__ = [
     "HOURS", "MOST_ENDPOINTS", "MOST_SEGMENTS", "RATE", "SEGMENT_FIELDS", "SHARE", "Plan",
@@ -28,8 +29,13 @@ HOURS = 24
 MOST_ENDPOINTS, MOST_SEGMENTS = 32, 32
 """Of a plan, and of an endpoint: more is a table of requests, which a simulation reads."""
 
+MOST_REPLICAS = 1_000_000
+
 RATE, SHARE = "demand_requests_per_second", "share"
 """How a segment says how much of the traffic it is."""
+
+TRACE = "trace"
+"""How it says its lengths by requests that came."""
 
 SEGMENT_FIELDS = (
     *(name for name in SPECS if name in HALVES["acceptance"]),
@@ -68,6 +74,8 @@ class PlannedEndpoint:
         All its requests in the mean: `blended` where they are of several segments.
     segments
         At least one.
+    replicas
+        That run now; None: as many as serve the demand without speculation.
     day
         Of each hour, its requests over those of the busiest one, in [0, 1]; () where all hours are
         alike.
@@ -78,6 +86,7 @@ class PlannedEndpoint:
     name: str
     scenario: Scenario
     segments: tuple[Segment, ...]
+    replicas: int | None = None
     day: tuple[float, ...] = ()
     said: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
@@ -104,7 +113,12 @@ class Plan:
     name: str = ""
 
 
-def plan_of(endpoints: Sequence[Mapping[str, Any]], name: str = "") -> Plan:
+Traces = Callable[[str], Traffic]
+
+
+def plan_of(
+    endpoints: Sequence[Mapping[str, Any]], name: str = "", traces: Traces = shipped_trace
+) -> Plan:
     """A plan from named values, as a file has them.
 
     Parameters
@@ -112,9 +126,12 @@ def plan_of(endpoints: Sequence[Mapping[str, Any]], name: str = "") -> Plan:
     endpoints
         Of each the fields of its scenario, its `name`, and where it has them `segments`, each with
         a `name`, `share` or `demand_requests_per_second`, and `SEGMENT_FIELDS`; and `day`, one
-        number an hour, of which only the shape counts.
+        number an hour, of which only the shape counts. A `trace` in place of lengths stands for the
+        means of its requests.
     name
         Of the plan.
+    traces
+        Finds the requests of a trace by its name.
 
     Returns
     -------
@@ -148,7 +165,7 @@ def plan_of(endpoints: Sequence[Mapping[str, Any]], name: str = "") -> Plan:
         if called in [one.name for one in found]:
             faults.append(f"{called}: each endpoint must have a name of its own")
         try:
-            found.append(_endpoint(called, each))
+            found.append(_endpoint(called, each, traces))
         except InputError as error:
             faults += [f"{called}: {fault}" for fault in _faults(error)]
     if faults:
@@ -160,7 +177,7 @@ def _faults(error: InputError) -> list[str]:
     return error.faults if isinstance(error, ScenarioError) else [str(error)]
 
 
-def _endpoint(called: str, given: Mapping[str, Any]) -> PlannedEndpoint:
+def _endpoint(called: str, given: Mapping[str, Any], traces: Traces) -> PlannedEndpoint:
     own = {n: v for n, v in given.items() if n not in ("name", "segments", "day")}
     if wrong := [n for n in own if n in NOT_OF_AN_ENDPOINT]:
         raise InputError(f"{wrong[0]} must be left out of a plan: it follows from {RATE}")
@@ -169,8 +186,10 @@ def _endpoint(called: str, given: Mapping[str, Any]) -> PlannedEndpoint:
         raise InputError(
             f"an endpoint must have at most {MOST_SEGMENTS} segments, got {len(listed)}"
         )
+    # A scenario says its demand by one of them; a plan has both.
+    replicas = _replicas(own.pop("replicas", None))
     demand, shares = _shares(own.pop(RATE, None), listed)
-    segments, faults = _segments(listed, shares, own | {RATE: demand})
+    segments, faults = _segments(listed, shares, own | {RATE: demand}, traces)
     if faults:
         raise ScenarioError(faults)
     base = segments[0].scenario
@@ -184,11 +203,28 @@ def _endpoint(called: str, given: Mapping[str, Any]) -> PlannedEndpoint:
             "computes its steps"
         )
     day = _day(given.get("day") or ())
-    return PlannedEndpoint(called, base, tuple(segments), day, tuple(sorted(own.items())))
+    return PlannedEndpoint(called, base, tuple(segments), replicas, day, tuple(sorted(own.items())))
+
+
+def _replicas(given: Any) -> int | None:
+    if given is None:
+        return None
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (1 <= value <= MOST_REPLICAS and value.is_integer()):
+        raise InputError(
+            f"replicas must be a whole number >= 1 and <= {MOST_REPLICAS}, got {short(given)}"
+        )
+    return int(value)
 
 
 def _segments(
-    listed: Sequence[Mapping[str, Any]], shares: Sequence[float], own: Mapping[str, Any]
+    listed: Sequence[Mapping[str, Any]],
+    shares: Sequence[float],
+    own: Mapping[str, Any],
+    traces: Traces,
 ) -> tuple[list[Segment], list[str]]:
     segments: list[Segment] = []
     faults: list[str] = []
@@ -199,10 +235,27 @@ def _segments(
             faults.append(f"{where}each segment must have a name of its own")
         fields = {n: v for n, v in each.items() if n not in ("name", SHARE, RATE)}
         try:
-            segments.append(Segment(name, share, _scenario(own, fields), tuple(fields.items())))
+            scenario = _scenario(own, _of_trace(fields, traces))
+            segments.append(Segment(name, share, scenario, tuple(fields.items())))
         except InputError as error:
             faults += [f"{where}{fault}" for fault in _faults(error)]
     return segments, faults
+
+
+def _of_trace(fields: Mapping[str, Any], traces: Traces) -> dict[str, Any]:
+    """The fields with the means of a trace in place of its name; lengths that are given stay."""
+    found = dict(fields)
+    if TRACE not in found:
+        return found
+    traffic = traces(str(found.pop(TRACE)))
+    prompts = float(traffic.prompt_tokens.mean())
+    means: dict[str, Any] = {
+        "prompt_tokens": round(prompts),
+        "output_tokens": max(1, round(float(traffic.output_tokens.mean()))),
+    }
+    if traffic.prefix_tokens is not None and prompts:
+        means["prefix_hit"] = float(traffic.prefix_tokens.mean()) / prompts
+    return means | found
 
 
 def _scenario(own: Mapping[str, Any], fields: Mapping[str, Any]) -> Scenario:

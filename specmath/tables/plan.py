@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from specmath.checks import InputError
 from specmath.estimate import Estimate
 from specmath.plan.day import POLICIES
@@ -9,9 +12,10 @@ from specmath.plan.decided import PlanAnswer, SegmentAnswer
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Cell, Column, Table
 from specmath.words.capacity import LIMITS
-from specmath.words.plan import DO, acceptance_words
+from specmath.words.plan import acceptance_short, acceptance_words, do_words
 
-__all__ = ["days_table", "endpoints_table", "segments_table"]
+__all__ = ["AGAINST", "days_table", "endpoints_part", "endpoints_table", "part_of",
+           "segments_part", "segments_table"]  # fmt: skip
 
 
 def _in_ms(seconds: Estimate | None) -> Estimate | None:
@@ -28,7 +32,7 @@ def endpoints_table(found: PlanAnswer) -> Table:
     columns = [
         _text("endpoint", "Endpoint", "As named in the plan", [a.endpoint.name for a in each]),
         _text("do", "Speculation", "Off, on, by load (off above a rate), or measure first",
-              [DO[a.do] for a in each]),
+              [do_words(a) for a in each]),
         Column("gamma", "γ", "", "Drafted tokens a step; 0: off", tuple(a.gamma for a in each),
                format="0"),
         *_arms("tpot_p50_ms", "Token p50", "ms", "Half of the requests have less, on as "
@@ -47,9 +51,8 @@ def endpoints_table(found: PlanAnswer) -> Table:
         *_plain_and("usd_per_month", "A month", "USD", "Of all replicas, 730 h; as planned",
                     "#,##0",
                     [(a.capacity.plain.usd_per_month, a.arm.usd_per_month) for a in each]),
-        _text("acceptance_from", "Acceptance from", "Given, measured by others, or by nobody",
-              ["; ".join(dict.fromkeys(acceptance_words(s.prediction) for s in a.segments))
-               for a in each]),
+        _text("acceptance_from", "α from", "Given, measured by others, or by nobody",
+              [acceptance_short(a) for a in each]),
         Column("demand", "Demand", "requests/s", "Of the busiest hour",
                tuple(a.endpoint.demand for a in each), format="0.00", basis="assumed"),
         Column("rate", "Rate of a replica", "requests/s", "At which times are told",
@@ -58,6 +61,32 @@ def endpoints_table(found: PlanAnswer) -> Table:
                tuple(a.replicas for a in each), format="0"),
     ]  # fmt: skip
     return Table("Endpoints of the plan", "plan", tuple(columns))
+
+
+_SHOWN = ("endpoint", "do", "tpot_p50_ms", "tpot_p99_ms", "largest_rate", "gpus",
+          "usd_per_month", "acceptance_from")  # fmt: skip
+
+
+AGAINST = ("tpot_p50_ms", "tpot_p99_ms", "largest_rate", "gpus", "usd_per_month")
+"""Columns that a page shows beside those of plain decoding."""
+
+
+def endpoints_part(table: Table) -> Table:
+    """What a page shows of the endpoints: plain beside speculative."""
+    return part_of(table, [*_SHOWN, *(f"{name}_plain" for name in AGAINST)])
+
+
+def segments_part(table: Table) -> Table:
+    """What a page shows of the segments; what a pool of its own costs where there is one."""
+    names = ["endpoint", "segment", "share", "gamma", "tokens_per_step", "tpot_ms", "own_gamma",
+             "lost_percent", "acceptance_from"]  # fmt: skip
+    return part_of(table, names)
+
+
+def part_of(table: Table, names: Sequence[str]) -> Table:
+    """The columns of these names, with the ends of each, in the table's order."""
+    kept = {f"{name}{end}" for name in names for end in ("", "_low", "_high")}
+    return replace(table, columns=tuple(c for c in table.columns if c.name in kept))
 
 
 def _arms(

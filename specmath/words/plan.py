@@ -15,8 +15,9 @@ from specmath.words.said import Said, State
 from specmath.words.verdict import verdict
 
 __all__ = [
-    "ASSUMED", "DO", "acceptance_words", "day_sentence", "endpoint_said", "plan_notes",
-    "plan_sentence", "segments_sentence",
+    "ASSUMED", "DO", "EXAMPLE_NOTE", "acceptance_short", "acceptance_words",
+    "chart_sentence", "day_sentence", "do_words", "endpoint_said", "plan_notes",
+    "plan_sentence",    "segments_sentence",
 ]  # fmt: skip
 
 DO: dict[Do, str] = {
@@ -40,6 +41,10 @@ _OTHERS: dict[Do, str] = {
 
 SMALL = 0.01
 """A share of the time per token below which a γ of one's own is not worth a word."""
+
+EXAMPLE_NOTE = (
+    "An example of three endpoints: edit it below, open a plan, or add your scenario to it."
+)
 
 ASSUMED = (
     "Times are told of as many replicas as serve the demand without speculation, in both arms; "
@@ -132,6 +137,11 @@ def _fleets(answer: EndpointAnswer) -> str:
     return f"{said}."
 
 
+def do_words(answer: EndpointAnswer) -> str:
+    """What to do, in a cell."""
+    return f"{DO[answer.do]}{f', γ={answer.gamma}' if answer.do in ('on', 'by load') else ''}"
+
+
 def _speed(p: Prediction) -> str:
     low, high = p.speedup.low, p.speedup.high
     if low is None or high is None:
@@ -154,6 +164,32 @@ def acceptance_words(p: Prediction) -> str:
     source = SPECS["acceptance_source"].label_of(s.acceptance_source)
     given = SPECS["acceptance_form"].label_of(s.acceptance_form)
     return f"Given: {given}" if s.acceptance_source == "unknown" else source
+
+
+def chart_sentence(found: PlanAnswer) -> str:
+    """How many of the endpoints' slow requests get faster for sure."""
+    known = [a.tpot[0.99] for a in found.endpoints]
+    pairs = [(before, after) for before, after in known if before and after]
+    gains = [before.with_(after, lambda a, b: a / b) for before, after in pairs]
+    sure = sum((gain.value if gain.low is None else gain.low) > 1.0 for gain in gains)
+    return (
+        f"p99 gets shorter for sure at {sure} of {count(len(gains), 'endpoint')}; bars are 80% "
+        "ranges, of which what both arms share cancels in the comparison."
+    )
+
+
+def acceptance_short(answer: EndpointAnswer) -> str:
+    """The same of all its segments, in a narrow cell."""
+    told = []
+    for segment in answer.segments:
+        p = segment.prediction
+        if p.scenario.accepts.nobodys(p.scenario):
+            told.append("nobody")
+        elif p.endpoint.band is not None:
+            told.append(f"others, {count(p.endpoint.band.pairs, 'pair')}")
+        else:
+            told.append("given")
+    return "; ".join(dict.fromkeys(told))
 
 
 def segments_sentence(answer: EndpointAnswer) -> str:

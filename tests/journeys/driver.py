@@ -23,7 +23,7 @@ from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.files import from_link, to_link
 
 ROOT = Path(__file__).parents[2]
-EVIDENCE = {page.stem for page in PAGES if page.evidence}
+EVIDENCE = {page.stem for page in PAGES if page.own_inputs}
 """Pages where the scenario bar is folded away."""
 QUESTIONS = {page.stem: page.question for page in PAGES}
 GAMMA = "Drafted γ, typed"
