@@ -18,14 +18,15 @@ from pathlib import Path
 from specmath.checks import InputError
 
 __all__ = [
-    "BENCHMARK", "CHECKPOINT", "COMPARISON", "PAGE", "REPORT", "SCENARIO", "TABLE", "refuse",
-    "write_file",
+    "BENCHMARK", "CHECKPOINT", "COMPARISON", "PAGE", "REPORT", "ROLLOUT", "SCENARIO", "TABLE",
+    "refuse", "write_file",
 ]  # fmt: skip
 
 TABLE = re.compile(rb"\bspecmath_version(?:[,;]date[,;]|</t>)")
 REPORT = re.compile(rb'\A\{\s*"schema_version"')
 COMPARISON = re.compile(rb"\Asegment,temperature,gamma,tokens,steps,")
 SCENARIO = re.compile(rb'\Aspecmath = "')
+ROLLOUT = re.compile(rb'\Aspecmath_rollout = "')
 CHECKPOINT = re.compile(rb'\A\{\s*"specmath_checkpoint"')
 PAGE = re.compile(rb'<meta name="generator" content="specmath')
 BENCHMARK = re.compile(rb'\A\{\s*"specmath_version"')

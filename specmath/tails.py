@@ -89,6 +89,12 @@ class Taken:
         known = np.array([self._at(levels, node) for node in nodes])
         return np.stack([np.interp(asked, nodes, column) for column in known.T], axis=1)
 
+    def variation(self, prompt: float) -> float:
+        """Standard deviation over mean, with `prompt` what one adds in steps."""
+        values, chances = self.steps + prompt * self.prompts, self.chances / self.chances.sum()
+        mean = float(values @ chances)
+        return math.sqrt(float((values - mean) ** 2 @ chances)) / mean
+
     def _at(self, levels: Sequence[float], prompt: float) -> FloatArray:
         values = self.steps + prompt * self.prompts
         order = np.argsort(values)
@@ -338,6 +344,8 @@ class Tails:
         are read, or their number is not known.
     alike
         Whether every request is taken to accept alike: then the tail is a least.
+    variation
+        Standard deviation over mean of a request's TPOT in either arm, in the middle.
     """
 
     gamma: int
@@ -353,6 +361,7 @@ class Tails:
     met: tuple[float, float]
     fullest: tuple[Estimate, Estimate] | None
     alike: bool
+    variation: tuple[float, float]
 
     @property
     def whole(self) -> Arms:
@@ -457,6 +466,7 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
         met=(before.rate * before.count.mean, after.rate * after.count.mean),
         fullest=_fullest(arms),
         alike=len(after.kinds) == 1,
+        variation=(_variation(before), _variation(after)),
     )
 
 
@@ -496,6 +506,10 @@ def _step(half: _Half) -> FloatArray:
 
 def _prompt(half: _Half) -> FloatArray:
     return half.prompt
+
+
+def _variation(half: _Half) -> float:
+    return _decoding(half).variation(float(half.prompt[0] / half.step[0]))
 
 
 def _fullest(arms: tuple[_Arm, _Arm]) -> tuple[Estimate, Estimate] | None:

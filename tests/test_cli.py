@@ -29,6 +29,7 @@ COMMANDS = (
     "cost",
     "tails",
     "capacity",
+    "rollout",
     "gamma",
     "crossover",
     "sweep",

@@ -21,6 +21,7 @@ DOCUMENTED = (
     "review.drift", "review.diagnosis", "review.into_scenario", "review.observed", "published.rows",
     "published.case", "published.nearest", "published.submission", "tables.prediction",
     "tables.files", "acceptance_record", "renewal", "tails", "capacity",
+    "rollout.samples", "rollout.plan", "rollout.breakeven", "rollout.file",
 )  # fmt: skip
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECTION = re.compile(

@@ -211,11 +211,11 @@ def test_times_with_speculation(record: list[Scored]) -> None:
 
 @pytest.mark.slow
 def test_the_open_loop_of_the_record(record: list[Scored]) -> None:
-    """Eight stages of a real server: ITL 13%, E2E 13%, TTFT 20% too short in the median."""
+    """Eight stages of a real server: ITL and E2E within 3%, TTFT within 13% in the median."""
     for quantity, known in (
-        ("itl_mean_ms", 0.132),
-        ("e2e_mean_ms", 0.127),
-        ("ttft_mean_ms", 0.198),
+        ("itl_mean_ms", 0.033),
+        ("e2e_mean_ms", 0.033),
+        ("ttft_mean_ms", 0.131),
     ):
         rows = chosen(record, quantity, "fixed point", "open loop")
         assert len(rows) == 8

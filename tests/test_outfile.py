@@ -38,6 +38,7 @@ WRITERS = {
     (*QUICK, "--out"): b'{"schema_version": 3, "mine": true}'.replace(b"schema", b"my_schema"),
     (*QUICK, "--csv"): b"segment,notes\nall,mine\n",
     (*QUICK, "--scenario-out"): b"[scenario]\nalpha = 0.5\n",
+    ("rollout", *BASIC, "--write"): b'specmath = "1"\n[scenario]\nalpha = 0.5\n',
     ("measure", "server", "http://127.0.0.1:9", "--save"): b'{"backend": "vllm"}',
 }
 """The commands with each option that names a file to write, and a stranger's file of that kind."""
@@ -297,6 +298,9 @@ def test_every_option_that_names_a_file_to_write_goes_through_one_door() -> None
         "measure server costs": {"--save"},
         "measure server load": {"--save", "--checkpoint"},
         "measure server replay": {"--checkpoint"},
+        "plan": {"-o", "--out"},
+        "report": {"-o", "--out"},
+        "rollout": {"--write"},
     }
 
 

@@ -78,6 +78,27 @@ def test_a_plain_run_before_and_costs_that_nobody_gave() -> None:
     assert "The log tells of γ=4 only" in page
 
 
+def test_a_plan_is_a_before_and_decides_as_the_command_line_does(tmp_path: Path) -> None:
+    plan, bench = str(tmp_path / "rollout.toml"), ROOT / "tests/data/log_samples"
+    after = bench / "vllm_bench_serve_result.json"
+    given = ("--alpha", "0.7", "--gamma", "3", "--c", "0.3", "--target-ms", "12", "--write", plan)
+    assert invoked("rollout", *given).exit_code == 0
+    app = opened({})
+    for side, path in (("before", Path(plan)), ("after", after)):
+        app.text_area(key=f"review_{side}").set_value(path.read_text("utf-8"))
+    app.run()
+    assert not app.exception
+    headline = invoked("review", plan, str(after)).stdout.splitlines()[0]
+    assert headline.startswith("Keep it: 2.25")
+    assert headline in shown(app)
+    (row,) = re.findall(r"\| Tokens.per.step \|[^\n]*", shown(app))
+    assert row == "| Tokens per step | 1.00 | 2.53 | 2.74 | no |"
+    app.text_area(key="review_before").set_value('specmath_rollout = "1"\n[scenario]\nalpha = 7\n')
+    app.run()
+    assert not app.exception
+    assert any("alpha" in box.value for box in app.error)
+
+
 def test_what_was_read_is_one_table_on_the_page_and_in_the_terminal() -> None:
     path = ROOT / "tests/data/log_samples/vllm_bench_serve_result.json"
     (reading,) = read(path)

@@ -415,9 +415,20 @@ def test_the_command_writes_it_and_keeps_what_is_not_its_own(
     rows.write_text("mine")
     assert "--force" in fault(capsys, "plan", str(EXAMPLE), "-o", str(rows))
     assert rows.read_text() == "mine"
-    odd = str(tmp_path / "plan.pdf")
-    assert "must end in .xlsx or .csv" in fault(capsys, "plan", str(EXAMPLE), "-o", odd)
-    assert not Path(odd).exists()
+
+
+def test_a_file_that_cannot_be_meant_is_not_written(capsys: Capture, tmp_path: Path) -> None:
+    plan = str(EXAMPLE)
+    book, other, rows = (str(tmp_path / f"plan.{end}") for end in ("xlsx", "pdf", "csv"))
+    for given, said in (
+        (["-o", other], "must end in .xlsx or .csv"),
+        (["-o", rows, "--kind", "xlsx"], "must end in .xlsx or .csv as its --kind has it"),
+        (["--kind", "xlsx"], "--kind xlsx needs --out"),
+        (["-o", book, "--beside", plan], "--out writes one plan"),
+        (["-o", rows, "--decimal", ","], "delimiter and decimal"),
+    ):
+        assert said in fault(capsys, "plan", plan, *given), given
+    assert not [*tmp_path.iterdir()]
 
 
 # ── in LibreOffice ───────────────────────────────────────────────────────────────────────────

@@ -174,7 +174,7 @@ def test_an_answer_holds_together_or_is_refused_in_one_sentence(said: dict[str, 
 
 @pytest.mark.slow
 @given(served())
-@settings(max_examples=1000)
+@settings(max_examples=400)
 def test_many_answers_hold_together(said: dict[str, Any]) -> None:
     found = answered(said)
     if found is not None:

@@ -381,6 +381,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
      str(SAMPLES / "vllm_v1_log_current.txt")),
     ("review", str(SAMPLES / "vllm_bench_serve_result.json"),
      str(SAMPLES / "vllm_bench_serve_result.json"), "--c", "0.1"),
+    ("rollout", "--target-ms", "40", "--draft-ms", "8", "--gamma", "4", "--alpha", "0.7",
+     "--cv", "0.3", "--power", "0.9"),
 )  # fmt: skip
 
 
@@ -394,7 +396,7 @@ def options(*names: str) -> tuple[click.Option, ...]:
     if isinstance(command, Later):
         command = command.load()
     found = (each for each in command.params if isinstance(each, click.Option))
-    return tuple(each for each in found if not {"--out", "--save"} & {*each.opts})
+    return tuple(each for each in found if not {"--out", "--save", "--write"} & {*each.opts})
 
 
 def option_words(rng: random.Random, option: click.Option) -> list[str]:

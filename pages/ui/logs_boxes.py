@@ -5,6 +5,8 @@ import streamlit as st
 from pages.ui.furniture import verbatim
 from specmath.checks import InputError
 from specmath.logs import Reading, read, read_run
+from specmath.rollout import Rollout
+from specmath.rollout.file import from_file, is_rollout
 
 LONGEST_PASTE = 1_000_000
 
@@ -59,10 +61,18 @@ def run_cached(sources: tuple[str | bytes, ...], gamma: int | None = None) -> li
     return read_run(list(sources) if len(sources) > 1 else sources[0], gamma=gamma)
 
 
-def side(key: str, label: str, *, plain: bool = False) -> list[Reading] | None:
+def plan_of(source: str | bytes) -> Rollout | None:
+    """The rollout in a text or a file; None where it is anything else."""
+    text = source if isinstance(source, str) else source.decode("utf-8", "replace")
+    return from_file(text) if is_rollout(text) else None
+
+
+def side(
+    key: str, label: str, *, plain: bool = False, plan: bool = False
+) -> list[Reading] | Rollout | None:
     """One of two sides to compare: pasted or opened; None, with a message, where unreadable.
 
-    With `plain` a run without speculation is one, if it tells its speed.
+    With `plain` a run without speculation is one, if it tells its speed; with `plan` a rollout.
     """
     text = paste_box(key, label, height=100)
     files = upload_box(f"{key}_files", f"{label}: or open files")
@@ -70,6 +80,8 @@ def side(key: str, label: str, *, plain: bool = False) -> list[Reading] | None:
         return None
     try:
         sources = tuple(files) or (text,)
+        if plan and (expected := plan_of(sources[0])) is not None:
+            return expected
         return run_cached(sources) if plain else read_cached(sources, None)
     except InputError as error:
         st.error(verbatim(str(error)), icon=":material/error:")

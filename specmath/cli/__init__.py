@@ -13,7 +13,7 @@ import click
 
 import specmath
 from specmath.cli.groups import DefaultGroup, Later
-from specmath.cli.terminal import failing_output, prepare_streams, say, show
+from specmath.cli.terminal import failing_output, prepare_streams, say, show, unforeseen
 
 __all__ = ["main"]
 
@@ -111,6 +111,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
          "Which endpoints get it, with which γ, how many GPUs, and what a month costs."),
         ("report", "report:report_command",
          "A plan or a scenario as a page for a meeting: opens offline, prints on A4."),
+        ("rollout", "rollout:rollout_command",
+         "How to try it: what to measure before and after, on how many requests, when to stop."),
         ("deployments", "deployments:deployments_command",
          "Which GPU, how many, which draft, which γ, at which load: the best of all of them."),
         ("gamma", "calculator:gamma_command", "The table over γ: which γ to run."),
@@ -134,6 +136,8 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         ("acceptance", "acceptance:acceptance_command",
          "What others measured: the range of α of a draft at a kind of work."),
         ("serve", "serve:serve_command", "Open the app in a browser, on this machine only."),
+        ("mcp", "mcp:mcp_command",
+         "Serve the same answers to agents: the Model Context Protocol on standard input."),
     ),
     logs_group: (
         ("read", "logs:read_command",
@@ -192,6 +196,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except Exception as error:  # the net: no traceback ever reaches a user
         with suppress(OSError):
-            text = f"{type(error).__name__}: {error}"
-            say(f"Error: this should not have happened, please report it: {text}", err=True)
+            say(f"Error: {unforeseen(error)}", err=True)
         sys.exit(UNFORESEEN)

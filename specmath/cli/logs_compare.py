@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from specmath.checks import InputError
 from specmath.cli.logs import LOG, read_files
-from specmath.cli.options import cost_options, cost_scenario, format_option
+from specmath.cli.options import cost_options, cost_scenario, format_option, read_text
 from specmath.cli.output import Row, print_rows, print_table
 from specmath.cli.terminal import say, say_each
 from specmath.review.before_after import Decision, Review, review
 from specmath.review.drift_causes import RULES, Comparison, alert_rule, compare
 from specmath.review.into_scenario import SHAPES, Shape
+from specmath.review.planned import reading_of
+from specmath.rollout import Rollout
+from specmath.rollout.file import from_file, is_rollout
 from specmath.tables.logs import review_table
+from specmath.tables.rollout import held_table
 from specmath.tables.service import pair_table
 from specmath.words import drift
 from specmath.words.review import basis_of, review_said, review_warnings
@@ -131,12 +137,21 @@ def review_command(
     BEFORE and AFTER are benchmark results (several runs in one file give a better interval),
     metrics pages or logs of any engine. BEFORE needs no speculation, only its speed. Runs that
     differ in more than speculation are not judged. With --scenario the prediction is what that
-    scenario planned; else it takes the acceptance that the logs show.
+    scenario planned; else it takes the acceptance that the logs show. BEFORE may also be the file
+    of specmath rollout --write: AFTER is then held against what was expected.
     """
-    base = cost_scenario(scenario_file, options)
+    if (plan := _plan(before)) is not None:
+        given = [name for name, value in options.items() if value is not None]
+        if scenario_file is not None or given:
+            said = "scenario" if scenario_file is not None else given[0].replace("_", "-")
+            raise InputError(f"BEFORE is a rollout and holds the scenario: leave out --{said}")
+        base, first = plan.scenario, [reading_of(plan)]
+    else:
+        base = cost_scenario(scenario_file, options)
+        first = read_files([before], None, plain=True)
     found = review(
-        read_files([before], None, plain=True), read_files([after], gamma, plain=True), base,
-        planned=scenario_file is not None, shape=drafts_as,
+        first, read_files([after], gamma, plain=True), base,
+        planned=plan is not None or scenario_file is not None, shape=drafts_as, plan=plan,
     )  # fmt: skip
     if style == "table":
         _print(found)
@@ -145,11 +160,26 @@ def review_command(
     sys.exit(EXIT[found.decision])
 
 
+_HEAD = 64
+
+
+def _plan(path: str) -> Rollout | None:
+    """The rollout in this file; None where it is anything else."""
+    if path == "-":
+        return None
+    with suppress(OSError), Path(path).open("rb") as file:
+        if is_rollout(file.read(_HEAD).decode("utf-8", "replace")):
+            return from_file(read_text(Path(path)))
+    return None
+
+
 def _print(found: Review) -> None:
     said = review_said(found)
     say(said.headline)
     say_each("  - ", said.because)
-    for table in (review_table(found), pair_table(found.before, found.after)):
+    held = None if found.plan is None else held_table(found.plan, found.after)
+    beside = pair_table(found.before, found.after) if held is None else None
+    for table in (review_table(found), held, beside):
         if table is not None:
             say()
             print_table(table, "table")
@@ -172,6 +202,8 @@ def _row(found: Review, *, flat: bool) -> Row:
     sides = {"tokens_before": found.before, "tokens_after": found.after}
     tokens = {name: side.tokens_per_step for name, side in sides.items()}
     pair = pair_table(found.before, found.after)
+    if found.plan is not None:
+        row["expected"] = held_table(found.plan, found.after).rows()
     return row | tokens | {
         "because": list(said.because),
         "differences": [asdict(each) for each in found.differences],

@@ -19,6 +19,7 @@ from specmath.tables.files import KINDS, file_bytes
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
 from specmath.tables.plan_live import live_plan_table, plan_text
+from specmath.tables.rollout import trials_table
 from specmath.traffic import TRACES, Traffic, read_trace, shipped_trace
 from specmath.words.plan import (
     day_sentence,
@@ -43,15 +44,16 @@ def read_plan(file: str) -> Plan:
     return from_toml(read_text(path), traces)
 
 
-_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table}
+_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table,
+           "rollout": trials_table}  # fmt: skip
 
 
 @click.command("plan", cls=WritingCommand, epilog="\b\nExample: specmath plan plan.toml --by "
                "segment -o plan.xlsx")  # fmt: skip
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
-    help="Rows: endpoints, their segments, or the hours of each endpoint's day.",
+    help="Rows: endpoints, their segments, the hours of each endpoint's day, or how to try it.",
 )  # fmt: skip
 @click.option("--beside", type=FILE, help="Another plan: rows have both, endpoints by name.")
 @click.option("-o", "--out", type=Destination(TABLE), help="File to write: .xlsx with live "
@@ -72,11 +74,16 @@ def plan_command(
     kind = _kind(out, kind)
     found = _read(file)
     if beside is not None:
-        if by != "endpoint" or out is not None:
-            got = "--out" if out is not None else f"--by {by}"
-            raise InputError(f"--beside prints a row an endpoint of both plans, got {got}")
+        if by != "endpoint":
+            raise InputError(f"--beside has a row an endpoint, got --by {by}")
+        if out is not None:
+            raise InputError(f"--beside is printed; --out writes one plan, got {Path(out).name}")
         _print_beside(found, _read(beside), style)
         return
+    data = b""
+    if out is not None:
+        data = file_bytes(live_plan_table(found), plan_text(found.plan), kind, delimiter, decimal)
+        put(out, data)
     if style == "table":
         say(f"{plan_sentence(found)}\n")
         for answer in found.endpoints:
@@ -89,11 +96,8 @@ def plan_command(
     print_table(_TABLES[by](found), style)
     if style == "table":
         say_each("\nNote: ", plan_notes(found))
-    if out is not None:
-        data = file_bytes(live_plan_table(found), plan_text(found.plan), kind, delimiter, decimal)
-        put(out, data)
-        if style == "table":
-            say(f"\nwrote {out} ({len(data):,} bytes)")
+    if out is not None and style == "table":
+        say(f"\nwrote {out} ({len(data):,} bytes)")
 
 
 def _kind(out: str | None, kind: str | None) -> str:

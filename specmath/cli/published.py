@@ -47,9 +47,10 @@ EVERY = 200
     help="What the figures of the table are grouped by.",
 )  # fmt: skip
 @click.option("--rows", "every", is_flag=True, help="Print every row, not the figures.")
+@click.option("--summary", "short", is_flag=True, help="JSON of the figures alone, without rows.")
 @format_option
 def score_command(
-    file: str | None, predictions: str | None, by: str, every: bool, style: str
+    file: str | None, predictions: str | None, by: str, every: bool, short: bool, style: str
 ) -> None:
     """Predict every published row, and say how far off.
 
@@ -64,7 +65,8 @@ def score_command(
     told = summarise(found)
     if style == "json":
         reasons = [{"reason": code_words(w.code), "cases": w.cases} for w in told.reasons]
-        say_json({"rows": table.rows(), "summary": asdict(told) | {"reasons": reasons}})
+        rows = {} if short else {"rows": table.rows()}
+        say_json(rows | {"summary": asdict(told) | {"reasons": reasons}})
         return
     _print(told, by)
 

@@ -16,12 +16,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 import click
 
 __all__ = [
     "OutputError",
+    "captured",
     "failing_output",
     "prepare_streams",
     "printable",
@@ -31,6 +33,7 @@ __all__ = [
     "say_each",
     "say_json",
     "show",
+    "unforeseen",
 ]
 
 EXIT_OUTPUT = 74
@@ -71,9 +74,36 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", _SEQUENCE.sub("", text))
 
 
+_CAPTURED: ContextVar[list[str] | None] = ContextVar("captured", default=None)
+"""What a command says while somebody else than a terminal listens."""
+
+
+@contextmanager
+def captured() -> Iterator[list[str]]:
+    """What is said to standard output meanwhile, here and not there, in this thread alone."""
+    said: list[str] = []
+    before = _CAPTURED.set(said)
+    try:
+        yield said
+    finally:
+        _CAPTURED.reset(before)
+
+
+def _echo(text: str, *, nl: bool = True) -> None:
+    """To standard output, or to who captures it."""
+    said = _CAPTURED.get()
+    if said is None:
+        click.echo(text, nl=nl)
+    else:
+        said.append(f"{text}\n" if nl else text)
+
+
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text that may hold foreign text."""
-    click.echo(printable(text), err=err, nl=nl)
+    if err:
+        click.echo(printable(text), err=True, nl=nl)
+    else:
+        _echo(printable(text), nl=nl)
 
 
 def say_each(lead: str, texts: Iterable[str]) -> None:
@@ -84,10 +114,11 @@ def say_each(lead: str, texts: Iterable[str]) -> None:
 
 def say_json(value: Any) -> None:
     """Print a value as JSON: what would steer a terminal, or what its encoding lacks, escaped."""
-    # A stream in memory, and none at all, have no encoding.
-    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    # A stream in memory, and none at all, have no encoding; whoever captures takes any.
+    encoding = None if _CAPTURED.get() is not None else getattr(sys.stdout, "encoding", None)
+    unicode = (encoding or "utf-8").lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not unicode, indent=2)
-    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    _echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 LINE_SECONDS = 10.0
@@ -127,6 +158,14 @@ def show(error: click.ClickException) -> None:
     text = io.StringIO()
     error.show(text)
     say(text.getvalue(), err=True, nl=False)
+
+
+def unforeseen(error: Exception) -> str:
+    """A fault of the program itself, in a sentence."""
+    return (
+        "this should not have happened, please report it: "
+        f"{printable(f'{type(error).__name__}: {error}')}"
+    )
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:

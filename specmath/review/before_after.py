@@ -21,6 +21,8 @@ from specmath.review.causes import Cause, causes_of
 from specmath.review.comparable import Difference, OtherLoad, at_load_of, unlike
 from specmath.review.into_scenario import Shape, endpoint_of, scenario_from, shape_of
 from specmath.review.observed import UNSEEN, Speed, at_levels, compared, observed_speedup
+from specmath.review.planned import against_plan
+from specmath.rollout import Rollout
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import revised
@@ -47,7 +49,8 @@ class Review:
     runs `observed` is the server's.
     `matched`: the numbers of running requests at which the loads meet, where they differ else.
     `lanes`: servers of one side that disagree, so that nothing stands for the side. `planned`: the
-    prediction is what the scenario planned; `base` is that scenario.
+    prediction is what the scenario planned; `base` is that scenario. `plan`: the rollout that
+    stands for BEFORE, where nobody ran it: what it expects of plain decoding is `before`.
     """
 
     decision: Decision
@@ -68,6 +71,7 @@ class Review:
     matched: tuple[int, int] | None
     causes: tuple[Cause, ...]
     lanes: tuple[Reading, ...]
+    plan: Rollout | None = None
 
     @property
     def fallen(self) -> tuple[float, float] | None:
@@ -89,7 +93,7 @@ class Review:
 
 def review(
     before: Sequence[Reading], after: Sequence[Reading], base: Scenario, *, planned: bool = False,
-    shape: Shape | None = None,
+    shape: Shape | None = None, plan: Rollout | None = None,
 ) -> Review:  # fmt: skip
     """Judge a change by its two sides, each one or several runs.
 
@@ -105,6 +109,8 @@ def review(
         Whether `base` is what was planned.
     shape
         How the drafts are made, where the log does not tell.
+    plan
+        The rollout of which `before` is what it expects (`specmath.review.planned`).
 
     Returns
     -------
@@ -133,14 +139,16 @@ def review(
     after, also = at_load_of("AFTER", after, before)
     first, last = _main(before), _main(after)
     differences, observed, measure, matched = _seen(before, after)
+    if plan is not None:
+        differences, observed = against_plan(plan, differences, observed)
     if observed is None and not (first.tokens_per_step or last.tokens_per_step):
         raise InputError(
             "BEFORE and AFTER must both tell a time per token, a throughput or tokens per step, "
             f"got {first.engine} {first.format} and {last.engine} {last.format}"
         )
-    predicted = _predicted(first, last, base, planned, shape)
+    predicted = _planned(plan) if plan else _predicted(first, last, base, planned, shape)
     request = observed
-    if measure == "throughput":
+    if measure == "throughput" and plan is None:
         request = compared(before, after, "time per token") or observed
     plain_seen = None if first.speculates else request
     better = _other_gamma(last, base, plain_seen, shape)
@@ -157,7 +165,7 @@ def review(
         loads=tuple(load for load in (chosen or also,) if load), differences=tuple(differences),
         matched=matched, lanes=tuple(mixed or split), causes=causes_of(
             first, last, observed, predicted, [*mixed, *split]
-        ),
+        ), plan=plan,
     )  # fmt: skip
 
 
@@ -215,6 +223,11 @@ def _predicted(
     costs = "draft cost unknown" if base.costs.cited else "costs of the scenario"
     source = "as planned" if planned else f"acceptance of the log, {costs}"
     return _settled(found, source)
+
+
+def _planned(plan: Rollout) -> Estimate:
+    """As it was expected, whatever is predicted today."""
+    return replace(plan.speedup, basis=Basis("computed", "as planned", plan.speedup.basis.over))
 
 
 def _settled(found: Estimate, source: str) -> Estimate:

@@ -25,6 +25,7 @@ __all__ = [
     "from_link",
     "from_toml",
     "revised",
+    "rollout_in",
     "to_link",
     "to_toml",
     "written",
@@ -34,6 +35,9 @@ LINK_VERSION = "1"
 """Goes into each link as `v`: a later default may differ, and an old link must be told apart."""
 
 MAX_FILE_CHARACTERS = 1_000_000
+
+TABLES = ("specmath", "scenario", "drafts", "specmath_rollout", "rollout")
+"""What a file may hold: a scenario, and beside it candidates, or what is expected of a trial."""
 
 NEEDED = ("acceptance", "draft cost")
 """What the example fills in where a link has none of it; the rest has a default."""
@@ -245,6 +249,11 @@ def drafts_in(text: str) -> Any:
     return _tables(text).get("drafts", {})
 
 
+def rollout_in(text: str) -> Any:
+    """What a rollout file holds beside its scenario, as it stands; None of any other."""
+    return _tables(text).get("rollout")
+
+
 def _tables(text: str) -> dict[str, Any]:
     if len(text) > MAX_FILE_CHARACTERS:
         raise InputError(
@@ -257,6 +266,6 @@ def _tables(text: str) -> dict[str, Any]:
     except ValueError as error:  # its syntax, or an integer too long for Python
         raise InputError(f"not a TOML file: {error}") from error
     for key in data:
-        if key not in ("specmath", "scenario", "drafts"):
+        if key not in TABLES:
             raise InputError(f"unknown table or key {short(key)}; a scenario file has [scenario]")
     return data

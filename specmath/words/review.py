@@ -10,9 +10,11 @@ from specmath.numbers import change, faster, ratio, significant
 from specmath.review.before_after import Decision, Review, ends_of
 from specmath.review.comparable import Difference
 from specmath.review.observed import throughput_of, tpot_of
+from specmath.rollout import Rollout
 from specmath.words.causes import cause_words, lanes_words
 from specmath.words.logs import load_words
 from specmath.words.notes import basis_words
+from specmath.words.rollout import expected_words, stopped_words
 from specmath.words.said import Said, State
 
 __all__ = ["basis_of", "review_said", "review_warnings"]
@@ -31,6 +33,7 @@ def review_said(found: Review) -> Said:
     because = [lanes_words(found.lanes)] if found.lanes else []
     because += [_differs(each) for each in found.differences if each.bars]
     because += [_total(found), _fell(found)] if found.observed is not None else _unseen(found)
+    because += [] if found.plan is None else [stopped_words(found.plan, found.after)]
     because += map(cause_words, found.causes)
     because += [] if found.agrees is None else [_against(found)]
     if found.base.costs.cited and not found.planned and found.predicted is not None:
@@ -60,6 +63,11 @@ def _headline(found: Review) -> str:
     value = found.observed.value
     if found.decision == "cannot tell":
         low, high = ends_of(found.observed)
+        if found.plan is not None and _open_plain(found.plan):
+            return (
+                f"Cannot tell: {ratio(low)} to {ratio(high)} against what plain decoding was "
+                "expected to take. Run it, and give that run as BEFORE."
+            )
         return f"Run longer: {ratio(low)} to {ratio(high)} is no difference that can be seen."
     if found.decision == "change" and found.gain is not None:
         then = faster(found.gain * value)
@@ -74,6 +82,12 @@ def _headline(found: Review) -> str:
         back = f"γ={found.before.gamma}" if found.before.speculates else "plain decoding"
         return f"Roll back to {back}: this is {faster(value)}{_in_total(found)}."
     return f"Keep it: {faster(value)}{_in_total(found)}."
+
+
+def _open_plain(plan: Rollout) -> bool:
+    """Whether the plain time that was expected has a range."""
+    tpot = plan.expected.get("tpot")
+    return tpot is not None and tpot.plain.low is not None
 
 
 def _in_total(found: Review) -> str:
@@ -148,6 +162,8 @@ def review_warnings(found: Review) -> tuple[str, ...]:
     """What differs besides the change, and which load was taken."""
     unsaid = [each for each in found.differences if not each.bars]
     words = [*(load_words(load) for load in found.loads), *map(_differs, unsaid)]
+    if found.plan is not None:
+        words.append(expected_words(found.plan))
     planned, ran = found.base.gamma, found.after.gamma
     if found.planned and ran not in (None, planned):
         words.append(f"Planned at γ={planned}, but AFTER ran γ={ran}")

@@ -29,7 +29,7 @@ QUESTIONS = {page.stem: page.question for page in PAGES}
 GAMMA = "Drafted γ, typed"
 ANSWER = "[data-testid=stAlert]"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "120"))
+PATIENCE = float(os.environ.get("SPECMATH_PATIENCE", "60"))
 """Seconds before what a page should come to is called missing. Every wait is for a condition and
 ends with it: this much passes only where something is wrong, however busy the machine."""
 AGAIN = 6.0

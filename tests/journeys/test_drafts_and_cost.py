@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from driver import Visitor, shows, until
@@ -41,6 +42,7 @@ def _drafts(visitor: Visitor) -> dict[str, dict[str, str]]:
     return {name: dict(zip(heads[1], cells, strict=True)) for name, cells in rows}
 
 
+@pytest.mark.slow
 def test_the_published_example_stands_apart(visitor: Visitor) -> None:
     visitor.open("drafts", **to_link(EXAMPLE))
     assert visitor.page.get_by_text("T5-base").count() == 0
@@ -67,8 +69,12 @@ def _typed_into_the_grid(visitor: Visitor, cells: tuple[str, ...]) -> None:
         box = grid.bounding_box()
         assert box
         visitor.page.mouse.click(box["x"] + 80, box["y"] + 52)
+        # The click adds a row and opens its cell: Enter would close it. In a row that is there
+        # already, where the first click was slow, it selects the cell only.
+        with suppress(AssertionError):
+            return expect(cell).to_have_count(1, timeout=3e3)
         visitor.page.keyboard.press("Enter")
-        expect(cell).to_have_count(1, timeout=5e3)
+        return expect(cell).to_have_count(1, timeout=3e3)
 
     until(opened)
     for place, text in enumerate(cells):
@@ -93,7 +99,7 @@ def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
 
     until(compared)
     visitor.says("mine is fastest")
-    assert visitor.page.get_by_text("T5").count() == 1, "the title of the example, and nothing else"
+    expect(visitor.page.get_by_text("T5")).to_have_count(1)  # the title of the example, no more
 
     def charted() -> None:
         points = visitor.figures()[0]["Candidates"]
@@ -130,6 +136,7 @@ def test_a_draft_of_ones_own_survives_everything(visitor: Visitor) -> None:
     until(cleared)
 
 
+@pytest.mark.slow
 def test_a_step_back_takes_a_listed_draft_back(visitor: Visitor) -> None:
     visitor.open("drafts", **to_link(SERVED))
     box = visitor.page.get_by_role("combobox", name="Compare another draft model")

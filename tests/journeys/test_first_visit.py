@@ -89,6 +89,7 @@ def test_from_hardware_to_an_answer_and_a_line_to_paste_in_four_choices(visitor:
     assert answer["y"] + answer["height"] <= WIDE["height"]
 
 
+@pytest.mark.slow
 def test_a_gpu_that_nobody_knows_is_typed_and_the_answer_is_to_measure(visitor: Visitor) -> None:
     """Neither the machine nor the engine was calibrated: no firm answer."""
     visitor.open()
@@ -107,6 +108,7 @@ def test_a_gpu_that_nobody_knows_is_typed_and_the_answer_is_to_measure(visitor: 
     expect(visitor.page.get_by_text("specmath measure server").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_door_of_two_times_opens_on_the_example(visitor: Visitor) -> None:
     visitor.open()
     visitor.start_from("Two times")
@@ -183,6 +185,7 @@ def _uses_gamma(visitor: Visitor, gamma: int) -> None:
     assert mark["x"] == [gamma]
 
 
+@pytest.mark.slow
 def test_verification_cost_joins_the_two_theorems(visitor: Visitor) -> None:
     visitor.open_example()
     # v = γ+1: compute-bound, every γ costs more arithmetic than it saves.
@@ -193,6 +196,7 @@ def test_verification_cost_joins_the_two_theorems(visitor: Visitor) -> None:
     assert p.walltime_improvement == pytest.approx(1 / p.operations.value, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_verification_measured_at_every_gamma(visitor: Visitor) -> None:
     """4 tokens in v + 0.8 plain steps at γ=4; the curve, not a line, is drawn over γ."""
     visitor.open_example()

@@ -204,6 +204,7 @@ def test_a_gpu_that_no_catalogue_has_is_typed_by_its_numbers(visitor: Visitor) -
     expect(visitor.box("GPUs (TP)")).to_have_value("4")
 
 
+@pytest.mark.slow
 def test_a_link_with_hardware_opens_on_a_server_that_nobody_has_visited(
     first_visitor: Visitor,
 ) -> None:

@@ -26,13 +26,20 @@ VLLM_LINE = (
     "tokens, Drafted: 9033 tokens, Per-position acceptance rate: 0.771, 0.527, 0.311, "
     "Avg Draft acceptance rate: 53.6%"
 )
+PASTES = ("0.8, 0.6, 0.45", "90%, 80%, 75%, 71%")
+REFUSED = {
+    "0.5, 0.8": "0.8", "hello, world": "got 'hello, world'", "1.5, 0.2": "1.5", "0.9, nan": "nan",
+}  # fmt: skip
 
 
-def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
+@pytest.mark.parametrize(
+    "many", [pytest.param(1, id="few"), pytest.param(4, id="all", marks=pytest.mark.slow)]
+)
+def test_pasted_rates_give_a_gamma(many: int, visitor: Visitor) -> None:
     visitor.open_example()
     visitor.choose("Acceptance: what you know", "Per-position rates or a log line")
     costs = {"gamma": 4, "target_ms": 40, "draft_ms": 8}
-    for pasted in ("0.8, 0.6, 0.45", "90%, 80%, 75%, 71%", VLLM_LINE):
+    for pasted in (*PASTES[:many], VLLM_LINE):
         visitor.paste(RATES, pasted)
         expected = build(costs | {"rates": pasted, "acceptance_form": "survival"})
         answer = verdict(predict(expected))
@@ -53,12 +60,7 @@ def test_pasted_rates_give_a_gamma(visitor: Visitor) -> None:
     visitor.has_no_answer()
     visitor.type_number(GAMMA, "4")
     visitor.says("Lower γ to 2: 1.64× faster")
-    for refused, named in {
-        "hello, world": "got 'hello, world'",
-        "0.5, 0.8": "0.8",
-        "1.5, 0.2": "1.5",
-        "0.9, nan": "nan",
-    }.items():
+    for refused, named in list(REFUSED.items())[:many]:
         before = len(visitor.messages())
         visitor.paste(RATES, refused)
         until(lambda named=named: _refuses(visitor, named))

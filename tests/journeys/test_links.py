@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from driver import ANSWER, EVIDENCE, GAMMA, QUESTIONS, Visitor, is_said, until
 from playwright.sync_api import expect
@@ -22,14 +24,18 @@ SHARED = build(
         "batch": 4,
     }
 )
+OTHERS = ("batch", "tails", "measure")
+"""Pages to whose address another journey comes first on a server of its own: see their files."""
+PLACES = ["", *(stem for stem in QUESTIONS if stem not in OTHERS)]
+"""The bare address, and that of each other page."""
 
 
 @pytest.mark.parametrize(
-    "stem", ["", *(pytest.param(stem, marks=pytest.mark.slow) for stem in QUESTIONS)]
+    "stem",
+    [pytest.param(stem, marks=() if stem == "gamma" else pytest.mark.slow) for stem in PLACES],
 )
 def test_first_visit_ever_by_a_link(stem: str, first_visitor: Visitor) -> None:
-    """Each starts a server. By a page's own address the default run comes to batch and measure:
-    see `test_hardware_journey` and `test_measure_journey`."""
+    """Each starts a server."""
     visitor = first_visitor
     visitor.open(stem, **to_link(SHARED))
     assert visitor.dialogs_seen() == []
@@ -52,12 +58,17 @@ def _gamma_is(visitor: Visitor, gamma: int) -> None:
     assert visitor.scenario().gamma == gamma
 
 
-def test_scenario_follows_through_the_pages(visitor: Visitor) -> None:
+@pytest.mark.parametrize(
+    "passed", [pytest.param(EVIDENCE, id="few"), pytest.param((), id="all", marks=pytest.mark.slow)]
+)
+def test_scenario_follows_through_the_pages(passed: Collection[str], visitor: Visitor) -> None:
+    """To the pages that review, another journey of the default run takes each: see their files."""
     visitor.open("what_if", **to_link(SHARED))
     visitor.type_number(GAMMA, "2")
     mine = build(SHARED.model_dump(exclude_unset=True) | {"gamma": 2})
     is_said(visitor, mine)
-    for stem in [*list(QUESTIONS)[1:], "what_if"]:
+    stems = [stem for stem in QUESTIONS if stem not in ("what_if", *passed)]
+    for stem in (*stems, "what_if"):
         visitor.go_to(stem)
         is_said(visitor, mine)
         if stem not in EVIDENCE:

@@ -114,6 +114,7 @@ def test_before_and_after_lead_to_a_decision(visitor: Visitor) -> None:
     expect(visitor.page.get_by_text("The seed is not printed")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_full_cache_and_a_broken_engine_are_named(visitor: Visitor) -> None:
     """Two plain text logs, no number typed: the loss is admission. One of three engines broken."""
     visitor.open("logs")
@@ -136,6 +137,7 @@ def test_a_full_cache_and_a_broken_engine_are_named(visitor: Visitor) -> None:
     visitor.says("Broken drafter: the drafter of engine 002 (pid 4103)")
 
 
+@pytest.mark.slow
 def test_three_numbers_and_no_log(visitor: Visitor) -> None:
     """69.5 tokens/s plain, 61 with 62% of 2 drafted accepted: 2.24 × 69.5/61 = 2.55 plain steps."""
     visitor.open("logs")

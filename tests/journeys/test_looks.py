@@ -39,6 +39,8 @@ def test_page_in_every_look(
     page.emulate_media(color_scheme=looks[0][1])
     visitor.open(stem)
     until(lambda: _is_legible(visitor))  # charts keep the colours in which they were drawn
+    top = page.get_by_test_id("stMain").inner_text().strip()
+    assert top.startswith(QUESTIONS[stem]), "nothing stands above the question"
     for size, scheme in looks:
         viewport = {"wide": WIDE, "phone": PHONE}[size]
         page.set_viewport_size(viewport)

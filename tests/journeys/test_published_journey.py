@@ -43,8 +43,7 @@ def test_from_a_prediction_to_the_rows_behind_it(visitor: Visitor) -> None:
 
     until(shows_engines)
     box = visitor.unfold("Table: Published rows, predicted and measured")
-    button = box.get_by_role("button", name="CSV, values")
-    button.wait_for()
+    button = box.get_by_role("button", name="CSV", exact=True)
     name, data = visitor.download(button)
     assert name == "specmath-published.csv"
     rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"))))

@@ -158,7 +158,7 @@ class Lines:
         return self.line
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [60, pytest.param(800, marks=pytest.mark.slow)])
 def test_coverage_guided_search(rounds):
     """Mutants that reach a new line join the corpus; texts of at most 4 kB."""
     rng = random.Random(2026)
