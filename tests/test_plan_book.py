@@ -319,6 +319,9 @@ CHAT: dict[str, Any] = {
 }  # fmt: skip
 
 
+TWO = [{"name": "a", "share": 0.5, "alpha": 0.6}, {"name": "b", "share": 0.5, "alpha": 0.8}]
+
+
 def test_tokens_and_replicas_by_hand() -> None:
     """α=0.5 in half of the tokens and 1 in the other, at γ=3: 1.875 and 4 tokens a step, together
     2/(1/1.875 + 1/4) = 2.553; λ_max then is what the law has of that τ."""
@@ -334,10 +337,9 @@ def test_tokens_and_replicas_by_hand() -> None:
 
 
 def test_shares_are_for_typing_where_segments_are_alike_alone() -> None:
-    alike = [{"name": "a", "share": 0.5, "alpha": 0.6}, {"name": "b", "share": 0.5, "alpha": 0.8}]
-    table = live_plan_table(decided(plan_of([CHAT | {"gamma": 3, "segments": alike}])))
+    table = live_plan_table(decided(plan_of([CHAT | {"gamma": 3, "segments": TWO}])))
     assert {("share", 0), ("share", 1)} < set(cells_to_type(table))
-    apart = [alike[0], alike[1] | {"prompt_tokens": 4000}]
+    apart = [TWO[0], TWO[1] | {"prompt_tokens": 4000}]
     table = live_plan_table(decided(plan_of([CHAT | {"gamma": 3, "segments": apart}])))
     assert not {name for name, _ in cells_to_type(table)} & {"share"}
     assert "Share is fixed: segments differ in lengths" in str(table.rows()[0]["source"])
@@ -347,15 +349,42 @@ def test_what_a_file_cannot_follow_is_fixed_and_says_why() -> None:
     timed = CHAT | {"alpha": 0.8, "target_ms": 12, "gamma": 3}
     off = CHAT | {"alpha": 0.8, "gamma": 0}
     unmet = CHAT | {"alpha": 0.8, "gamma": 3, "slo_tpot_ms": 0.5}
+    tree = CHAT | {"tree": "4:3:12", "segments": TWO}
     for given, why, typed in (
         (timed, "times were measured", {"usd_per_hour"}),
         (off, "nothing is drafted", {"demand", "headroom", "usd_per_hour"}),
         (unmet, "no rate is within what is promised", set[str]()),
+        (tree, "a tree's tokens per step are no blend", {"demand", "headroom"}),
     ):
         table = live_plan_table(decided(plan_of([given])))
         assert {name for name, _ in cells_to_type(table)} <= typed | {"usd_per_hour"}, why
         assert f"Acceptance is fixed: {why}" in str(table.rows()[-2]["source"])
         recalculate(table)
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "drafts that stop early": {"drafted_per_step": 2.5, "gamma": 5, "slo_e2e_ms": 4000},
+    "one token": {"gamma": 3, "output_tokens": 1, "slo_e2e_ms": 800},
+    "decode only": {"gamma": 3, "decode_only": "yes", "slo_tpot_ms": 12},
+    "hits": {"gamma": 3, "prefix_hit": 0.6, "prefix_hit_speculative": 0.4, "slo_ttft_ms": 200},
+    "coverage": {"draft": "ngram", "coverage": 0.4, "gamma": 4, "slo_tpot_ms": 14},
+    "draft GPUs": {"draft": "Llama-3.2-1B", "draft_gpus": 1, "gamma": 3},
+    "a day": {"day": [1] * 12 + [9] * 12, "gamma": 3},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_endpoints_follow_too(odd: str) -> None:
+    plan = [CHAT | ODD[odd] | {"segments": TWO}]
+    found = decided(plan_of(plan))
+    table, chosen = live_plan_table(found), random.Random(odd)
+    assert recalculate(table)["usd_per_month"][-1] == pytest.approx(
+        found.endpoints[0].arm.usd_per_month.value
+    )
+    for cell in cells_to_type(table):
+        typed = another(table, cell, gamma_at(table, cell[1]), chosen)
+        read = recalculate(table, cells={cell: typed.value})
+        assert differences(plan, found, table, typed, read) == [], typed
 
 
 # ── as written ───────────────────────────────────────────────────────────────────────────────

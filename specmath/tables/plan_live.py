@@ -206,8 +206,19 @@ class _Block:
             return "nothing is drafted"
         if not self.answer.capacity.speculative.within.value:
             return "no rate is within what is promised"
+        if not math.isclose(self._blended, self.server.tokens[self.gamma], rel_tol=1e-9):
+            return "a tree's tokens per step are no blend of those of its segments"
         found = peak(self.server, self.gamma, promised(self.answer.prediction))
         return found if found.miss <= FAR else "the largest rate bends too much to be interpolated"
+
+    @property
+    def _blended(self) -> float:
+        """τ of all requests from that of each segment, as formulas have it."""
+        each = [
+            (one.share * _decoded(one), float(one.prediction.speculation.tokens(self.gamma)))
+            for one in self.answer.segments
+        ]
+        return math.fsum(w for w, _ in each) / math.fsum(w / tokens for w, tokens in each)
 
     def rows(self) -> list[_Row]:
         """Segments, promises, and all requests together."""
@@ -270,7 +281,7 @@ class _Block:
         if isinstance(self.law, str):
             tokens = told.tokens if self.gamma else 1.0
             return row | {"alpha": _Cell(told.alpha), "tokens_per_step": _Cell(tokens)}
-        decoded = max(1, segment.prediction.scenario.output_tokens - 1)
+        decoded = _decoded(segment)
         weight = f"{{share}}*{decoded}" if mixed and self._alike else None
         return row | {
             "alpha": _Cell(told.alpha, typed=told.alpha is not None),
@@ -364,6 +375,11 @@ class _Block:
         arms = {"{replicas_plain}": found.plain, "{replicas}": found.speculative}
         able = [name for name, each in arms.items() if each.within.value]
         return f"{least(*able) if len(able) == 2 else able[0]}*{arm.gpus}"
+
+
+def _decoded(segment: SegmentAnswer) -> int:
+    """Tokens of a request that come from decode steps."""
+    return max(1, segment.prediction.scenario.output_tokens - 1)
 
 
 def _lengths(segment: SegmentAnswer) -> tuple[object, ...]:
