@@ -7,6 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
+from pages.ui.meeting import show_meeting  # noqa: E402
 from pages.ui.plan import edited, file_drawer, is_example, say_faults  # noqa: E402
 from pages.ui.state import NOT_KNOWN, PLAN, lost  # noqa: E402
 from specmath.charts.plan import day_chart, plan_chart  # noqa: E402
@@ -52,6 +53,7 @@ def show(found: PlanAnswer) -> None:
             with st.expander(f"**{furniture.verbatim(said.question)}**: "
                              f"{furniture.verbatim(said.headline)}"):  # fmt: skip
                 st.markdown(furniture.verbatim(" ".join(said.because)))
+    show_meeting(found)
     told = plan_notes(found)
     furniture.folded((count(len(told), "note"),), told)
     show_segments(found)

@@ -187,14 +187,14 @@ def table(shown: Table) -> None:
 
 def plain_table(
     shown: Table, marks: Mapping[str, str] | None = None, middles: Collection[str] = (),
-    against: Collection[str] = (),
+    against: Collection[str] = (), empty: str = "unknown",
 ) -> None:  # fmt: skip
     """A short table as text, in the number formats of its columns; `marks` draws a column `state`.
 
     Where `x_low` and `x_high` stand beside a column x, the three are one: the range, or the value
     where there is none; of a column of `middles` the value, and the range in brackets. Of a column
     of `against` the value of its `x_plain` stands before it: "29.1 → 12.5". Where a column `unit`
-    has the unit of each row, the cells carry it.
+    has the unit of each row, the cells carry it. `empty`: how a cell without a value reads.
     """
     columns = {c.name: c for c in shown.columns}
     units = columns.pop("unit").values if "unit" in columns else ("",) * len(shown)
@@ -210,6 +210,8 @@ def plain_table(
             if marks and c.name == "state"
             else _against(columns, c, row)
             if c.name in against
+            else empty
+            if c.values[row] is None
             else _range(columns, c, row, str(unit), middle=c.name in middles)
             for c in kept
         )

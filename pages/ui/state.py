@@ -51,9 +51,9 @@ KEPT = "kept"
 """Parameter of the address: the key under which a scenario too long for it is kept."""
 
 MEASUREMENT = "measurement"
-DRAFTS, PINS, PLAN = NOTED = ("drafts", "pins", "plan")
+DRAFTS, PINS, PLAN, BESIDE = NOTED = ("drafts", "pins", "plan", "beside")
 """Parameters that are no scenario's: the measurement that the page Measure shows, and the keys of
-what a person noted: the drafts listed, the scenarios pinned, the plan."""
+what a person noted: the drafts listed, the scenarios pinned, the plan, and one kept to compare."""
 
 NOT_KNOWN = (
     "was kept in the memory of a server, which does not know it any more: it was started anew, or "
@@ -362,6 +362,18 @@ def plan_grid() -> Grid | None:
 def note_plan(grid: Grid) -> None:
     """Note what its boxes hold."""
     note(PLAN, list(grid))
+
+
+def kept_plan() -> Grid | None:
+    """The plan that was kept to be compared; None while there is none."""
+    found = noted(BESIDE)
+    return None if found is None else Grid(*found)
+
+
+def keep_plan(grid: Grid | None) -> None:
+    """Keep it beside what is planned, or forget it."""
+    touched()
+    note(BESIDE, None if grid is None else list(grid))
 
 
 def take_plan(grid: Grid) -> None:
