@@ -173,8 +173,8 @@ def chart_sentence(found: PlanAnswer) -> str:
     gains = [before.with_(after, lambda a, b: a / b) for before, after in pairs]
     sure = sum((gain.value if gain.low is None else gain.low) > 1.0 for gain in gains)
     return (
-        f"p99 gets shorter for sure at {sure} of {count(len(gains), 'endpoint')}; bars are 80% "
-        "ranges, of which what both arms share cancels in the comparison."
+        f"p99 gets shorter over all of its range at {sure} of {count(len(gains), 'endpoint')}; "
+        "bars are 80% ranges, of which what both arms share cancels in the comparison."
     )
 
 

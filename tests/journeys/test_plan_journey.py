@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_a_plan_from_table_to_decision(visitor: Visitor, tmp_path: Path) -> None
     saved = tmp_path / name
     saved.write_bytes(data)
     assert from_toml(data.decode()).endpoints == pasted.endpoints
+    # For the meeting: the report says the same, and the plan is kept beside the next one.
+    visitor.unfold("For the meeting")
+    name, data = visitor.download(visitor.page.get_by_role("button", name="Report, HTML"))
+    assert name == "specmath-plan.html"
+    assert plan_sentence(decided(pasted)) in html.unescape(data.decode())
+    keep = visitor.page.get_by_role("button", name="Keep this plan to compare")
+    visitor.press(keep, lambda: visitor.page.get_by_text("Beside the plan kept").wait_for())
     # A file opens, one that is no plan is refused and changes nothing.
     broken = tmp_path / "broken.toml"
     broken.write_text("[[endpoints]]\nname = 3\n")
@@ -100,3 +108,4 @@ def test_a_plan_from_table_to_decision(visitor: Visitor, tmp_path: Path) -> None
     upload.set_input_files(small)
     until(lambda: _shows(visitor, one))
     assert visitor.page.locator(ANSWER).count() == 1
+    visitor.page_says(f"Kept: {plan_sentence(decided(pasted))}")
