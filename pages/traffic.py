@@ -22,6 +22,7 @@ from specmath.tables.plan import (  # noqa: E402
     segments_part,
     segments_table,
 )
+from specmath.tables.plan_live import live_plan_table, plan_text  # noqa: E402
 from specmath.words.plan import (  # noqa: E402
     EXAMPLE_NOTE,
     chart_sentence,
@@ -42,7 +43,7 @@ def show(found: PlanAnswer) -> None:
     with st.container(key="wide_plan"):
         furniture.plain_table(endpoints_part(shown), against=AGAINST)
     st.caption("Plain decoding → with speculation, as planned, and its range in brackets.")
-    furniture.downloads(shown)
+    furniture.downloads(live_plan_table(found), about=plan_text(found.plan))
     left, right = st.columns([11, 10], gap="medium")
     with left:
         furniture.chart(plan_chart(found), "Time per token of each endpoint, p50 and p99",

@@ -50,7 +50,7 @@ show_planning_ranges(found)
 
 st.subheader("The numbers and the mathematics", anchor=False)
 left, right = st.columns([11, 10], gap="medium")
-with left:
+with left, st.container(key="wide_numbers"):
     furniture.numbers(found)
 with right:
     crossing = found.crossover_gamma

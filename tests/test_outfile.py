@@ -298,6 +298,8 @@ def test_every_option_that_names_a_file_to_write_goes_through_one_door() -> None
         "measure server costs": {"--save"},
         "measure server load": {"--save", "--checkpoint"},
         "measure server replay": {"--checkpoint"},
+        "plan": {"-o", "--out"},
+        "report": {"-o", "--out"},
         "rollout": {"--write"},
     }
 

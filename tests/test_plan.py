@@ -209,6 +209,14 @@ def test_the_fleet_is_the_capacity_of_the_same_scenario() -> None:
     assert answer.replicas == math.ceil(40 / (0.8 * alone.plain.within.value))
 
 
+def test_a_draft_that_breaks_the_promise_is_off() -> None:
+    """Faster than plain decoding at a low load, but not within what is promised."""
+    answer = one(draft="Llama-3.2-1B", gamma=16, alpha=0.7, slo_tpot_ms=10)
+    assert answer.capacity.speculative.within.value == 0.0
+    assert answer.capacity.plain.within.value > 0.0
+    assert (answer.do, answer.arm.gamma) == ("off", 0)
+
+
 def test_a_draft_that_never_pays_is_off() -> None:
     answer = one(alpha=0.05)
     assert (answer.do, answer.gamma) == ("off", 0)

@@ -26,6 +26,15 @@ X = column("x", (1, 2, 3))
 K = Input("k", "K", "", "a constant", 2.5)
 
 
+def test_some_rows_of_a_column_are_for_typing():
+    given = column("given", (1, 2, 3), editable=(True, False, True))
+    built = table(given, column("double", (2, 4, None), ("{given}*2",) * 3))
+    # The last is followed by nothing that is known.
+    assert [built.typed(given, row) for row in range(3)] == [True, False, False]
+    with pytest.raises(InputError, match="column given must say of each of its 3 rows"):
+        column("given", (1, 2, 3), editable=(True,))
+
+
 def test_rows_and_columns_are_the_values():
     double = column("double", (2, 4, 6), ("{x}*2",) * 3)
     built = table(X, double)

@@ -264,13 +264,14 @@ def _unbroken(value: Cell, column: Column, unit: str) -> str:
     return verbatim(text).replace(" ", NBSP)
 
 
-def downloads(shown: Table, beside: Sequence[Table] = ()) -> None:
+def downloads(shown: Table, beside: Sequence[Table] = (), about: str | None = None) -> None:
     """The table on screen as CSV with values, CSV with live formulas, and a workbook, in which the
-    tables `beside` it have their sheets too."""
+    tables `beside` it have their sheets too. `about`: what the files say that they are of, where
+    it is not the scenario."""
     # A row of one box: columns would each be one more piece of the page to draw anew.
     row, key = st.container(horizontal=True, vertical_alignment="center"), f"comma_{shown.name}"
     separators = (";", ",") if st.session_state.get(key) else (",", ".")
-    current = scenario()
+    current = scenario() if about is None else about
     for kind, label in offered(shown, beside).items():
         ending, mime = MIMES[kind]
         row.download_button(

@@ -271,6 +271,8 @@ def _do(endpoint: PlannedEndpoint, action: str, found: Capacity, rate: float) ->
     plain, ours = found.plain.within.value, found.speculative.within.value
     if not plain and not ours:
         return "unmet"
+    if not ours:  # plain decoding alone keeps what is promised
+        return "off"
     if action == "measure":
         return "measure"
     crossover = found.crossover

@@ -476,7 +476,7 @@ def scenario_text(scenario: Scenario) -> str:
 
 def file_bytes(
     table: Table,
-    scenario: Scenario,
+    scenario: Scenario | str,
     kind: str,
     delimiter: str = ",",
     decimal: str = ".",
@@ -485,11 +485,13 @@ def file_bytes(
 ) -> bytes:
     """The file of one of `KINDS`; InputError for any other, or a decimal comma without ';'.
 
+    `scenario`: what the file is stamped with, in words where it is no single scenario.
+
     `beside`: tables that get a sheet of their own after it in a workbook; a CSV has one table.
     """
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    text = scenario_text(scenario)
+    text = scenario if isinstance(scenario, str) else scenario_text(scenario)
     if kind == "xlsx":
         return to_xlsx(table, *beside, scenario=text)
     live = kind == "formulas"

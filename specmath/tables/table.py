@@ -73,7 +73,8 @@ class Column:
     `values` are numbers, text or None; nan becomes None, which means unknown and gives an empty
     cell. `formulas` is empty or has one template (or None: a constant) a row. `format` is a number
     format: 0, 0.00, #,##0, 0.0% and the like, with a quoted ending if wanted (0.00"×"); `formats`
-    has one a row, for a workbook, where the rows differ. `editable`: its constants are for typing.
+    has one a row, for a workbook, where the rows differ. `editable`: its constants are for typing,
+    all of them or, with one a row, those.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Column:
     basis: Basis = "computed"
     source: str = ""
     formats: tuple[str, ...] = ()
-    editable: bool = False
+    editable: bool | tuple[bool, ...] = False
 
     def __post_init__(self) -> None:
         for each in (self.format, *self.formats):
@@ -94,6 +95,11 @@ class Column:
         where = f"column {self.name}"
         object.__setattr__(self, "values", tuple(_cell(where, v) for v in self.values))
         object.__setattr__(self, "formulas", tuple(self.formulas))
+        if isinstance(self.editable, tuple) and len(self.editable) != len(self.values):
+            raise InputError(
+                f"{where} must say of each of its {len(self.values)} rows whether it is for "
+                f"typing, or of all at once, got {len(self.editable)}"
+            )
         if self.formulas and len(self.formulas) != len(self.values):
             raise InputError(
                 f"{where} must have as many formulas as values ({len(self.values)}) or none, "
@@ -207,7 +213,8 @@ class Table:
     def typed(self, part: Column | Input, row: int = 0) -> bool:
         """Whether the cell is for typing: a constant from which something follows."""
         constant = isinstance(part, Input) or part.formula(row) is None
-        return part.editable and constant and (part.name, row) in self.followed
+        free = part.editable[row] if isinstance(part.editable, tuple) else part.editable
+        return free and constant and (part.name, row) in self.followed
 
     def rows(self) -> list[dict[str, Cell]]:
         """One dict a row, column name to value; None where unknown."""

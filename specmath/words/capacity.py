@@ -15,7 +15,7 @@ from specmath.scenario import SPECS
 from specmath.words.bill import falls
 
 __all__ = [
-    "LIMITS", "NEEDS_PROMPTS", "arm_name", "by_gamma_sentence", "capacity_notes",
+    "LIMITS", "NEEDS_PROMPTS", "PROMISED", "arm_name", "by_gamma_sentence", "capacity_notes",
     "capacity_sentence", "crossover_sentence", "fleets_words", "limits_sentence", "promise",
     "table_remarks",
 ]  # fmt: skip
@@ -29,7 +29,8 @@ LIMITS: dict[Limit, str] = {
 }
 """What keeps a replica from a larger rate, in a cell."""
 
-_PROMISED: dict[Slo, str] = {"tpot": "a token", "ttft": "to the first token", "e2e": "a request"}
+PROMISED: dict[Slo, str] = {"tpot": "a token", "ttft": "to the first token", "e2e": "a request"}
+"""What a promise is about, after its milliseconds."""
 
 NO_END = (
     "A number without a range beside others that have one: its range has no end, because at worst "
@@ -47,7 +48,7 @@ def promise(found: Capacity) -> str:
     """What is promised: " within 30 ms a token"; "" where nothing is."""
     if found.apart:
         return " within what each segment is promised"
-    said = [f"{significant(1e3 * s)} ms {_PROMISED[name]}" for name, s in found.slo.items()]
+    said = [f"{significant(1e3 * s)} ms {PROMISED[name]}" for name, s in found.slo.items()]
     return f" within {' and '.join(said)}" if said else ""
 
 
@@ -165,7 +166,7 @@ def _time(arm: Arm) -> str:
     assert arm.limit != "memory"
     assert arm.limit != "time"
     seconds: Estimate = getattr(arm.alone, arm.limit)
-    return f"{_span(seconds.map(lambda s: 1e3 * s), significant)} ms {_PROMISED[arm.limit]}"
+    return f"{_span(seconds.map(lambda s: 1e3 * s), significant)} ms {PROMISED[arm.limit]}"
 
 
 def _gpus(arm: Arm) -> str:
@@ -331,6 +332,6 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
             "and its memory holds the draft."
         )
     if not found.slo:
-        names = ", ".join(SPECS[f"slo_{name}_ms"].label.lower() for name in _PROMISED)
+        names = ", ".join(SPECS[f"slo_{name}_ms"].label.lower() for name in PROMISED)
         notes.append(f"Nothing is promised ({names}): the largest rates are those at full load.")
     return tuple(notes)
