@@ -231,7 +231,11 @@ def _range(
     if len(values) < 2 or None in values:
         values = [column.values[row]]
     unit = "" if column.unit else unit
+    # Of a range the last end has the unit; percent and dollars stand at the number itself.
+    first = unit if unit in ("%", "USD", "×") else ""
     cells = dict.fromkeys(_unbroken(value, column, unit) for value in values)
+    if len(cells) > 1:
+        cells = dict.fromkeys((_unbroken(values[0], column, first), list(cells)[-1]))
     told = f" to{NBSP}".join(cells)  # in a narrow column, two lines
     if middle and len(cells) > 1:
         between = _unbroken(column.values[row], column, unit)
