@@ -49,7 +49,7 @@ show_rules(found)
 show_planning_ranges(found)
 
 st.subheader("The numbers and the mathematics", anchor=False)
-left, right = st.columns([11, 10], gap="medium")
+left, right = st.columns([13, 8], gap="medium")
 with left, st.container(key="wide_numbers"):
     furniture.numbers(found)
 with right:
