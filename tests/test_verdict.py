@@ -327,3 +327,19 @@ def test_advice_on_one_measured_gamma_says_what_it_assumes() -> None:
     assert "Acceptance is known at γ=4 only" in verdict(predict(known)).sentence()
     rates = Scenario(rates=(0.34, 0.11, 0.04, 0.01), **costs)
     assert "Acceptance is known" not in verdict(predict(rates)).sentence()
+
+
+@pytest.mark.parametrize("rate", [2.0, 12.0, 20.0])
+def test_in_an_open_loop_what_flips_it_does(rate: float) -> None:
+    """A slower arm has more requests in a step: at the α that is named both take equally long,
+    which the state as predicted, with its smaller batch, does not say."""
+    served = {
+        "gpu": "h100", "model": "Llama-3.1-8B", "draft": "eagle3", "prompt_tokens": 1024,
+        "request_rate": rate,
+    }  # fmt: skip
+    found = predict(Scenario(alpha=0.8, **served))
+    said = verdict(found)
+    named = re.search(r"below α = (0\.\d+)", said.flips)
+    assert named, said.flips
+    there = predict(Scenario(alpha=float(named[1]), gamma=found.gamma, **served))
+    assert there.walltime_improvement == pytest.approx(1.0, abs=0.005)

@@ -12,6 +12,7 @@ from pages.ui.state import (
     drafts,
     forget,
     link_length,
+    prediction,
     raw,
     scenario,
     set_raw,
@@ -22,6 +23,7 @@ from pages.ui.state import (
 from pages.ui.widgets import fields, text
 from specmath.checks import InputError
 from specmath.drafts import Listed
+from specmath.report.scenario import scenario_report_bytes
 from specmath.scenario.files import drafts_in, from_toml, to_link, to_toml
 from specmath.trees import read_shape
 
@@ -87,6 +89,16 @@ def _file() -> None:
         "application/toml",
         on_click="ignore",
         width="stretch",
+    )
+    told = prediction()
+    st.download_button(
+        "Report, HTML",
+        lambda: scenario_report_bytes(told),
+        "specmath-report.html",
+        "text/html",
+        on_click="ignore",
+        width="stretch",
+        help="One file for a meeting: opens offline, prints on A4, its charts save as slides.",
     )
     uploaded = st.file_uploader("Open scenario", type="toml", key="scenario_upload")
     if uploaded is not None and st.session_state.get("opened") != uploaded.file_id:

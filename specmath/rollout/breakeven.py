@@ -17,7 +17,7 @@ from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
 from specmath.scenario.files import revised
 
-__all__ = ["NEVER", "breakeven"]
+__all__ = ["NEVER", "at_break_even", "breakeven"]
 
 NEVER = 1e9
 """Tokens per step that no draft has."""
@@ -47,10 +47,10 @@ def breakeven(endpoint: Endpoint, gamma: int) -> Estimate:
     >>> round(found.value, 9)
     1.5
     """
-    return _of_state(_at_break_even(endpoint, gamma), gamma)
+    return _of_state(at_break_even(endpoint, gamma), gamma)
 
 
-def _at_break_even(endpoint: Endpoint, gamma: int) -> Endpoint:
+def at_break_even(endpoint: Endpoint, gamma: int) -> Endpoint:
     """The endpoint in the state in which both arms take equally long; as it is where its batch is
     held, its costs were given, or a measured run fixes the step at this load."""
     s, load = endpoint.scenario, endpoint.load

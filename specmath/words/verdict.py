@@ -10,6 +10,7 @@ import numpy as np
 from specmath.acceptance import IidAcceptance
 from specmath.numbers import faster, ratio, significant
 from specmath.predict import Prediction
+from specmath.rollout.breakeven import at_break_even
 from specmath.scenario.endpoint import Endpoint
 from specmath.sensitivity import Gap, Share, shares
 from specmath.speculation import ROUNDING, Action
@@ -297,7 +298,7 @@ def ground_words(p: Prediction) -> str:
 
 def _holds(p: Prediction, gamma: int) -> str:
     """The break-evens at γ, each beside what it is now."""
-    alpha, c, least = p.speculation.breakeven(gamma)
+    alpha, c, least = _break_even(p, gamma)
     tokens = float(p.curve.tokens_per_step[gamma])
     limits = [f"{significant(least)} tokens per step ({significant(tokens)} now)"]
     if isinstance(p.speculation.drafted, IidAcceptance) and alpha is not None:
@@ -307,6 +308,19 @@ def _holds(p: Prediction, gamma: int) -> str:
         limits.append(f"above c = {significant(c)} ({significant(p.speculation.cost.c)} now)")
     turns = f"t turns slower {' or '.join(limits)}."
     return f"I{turns}" if p.curve.low is None else f"{_centre(p.endpoint)} i{turns}"
+
+
+def _break_even(p: Prediction, gamma: int) -> tuple[float | None, float | None, float]:
+    """As `Speculation.breakeven`; in an open loop, whose load follows the speed, of the state in
+    which both arms take equally long: a slower arm has more requests in a step."""
+    load = p.endpoint.load
+    if load is None or load.requests.loop != "open":
+        return p.speculation.breakeven(gamma)
+    equal = at_break_even(p.endpoint, gamma).speculation
+    alpha, _, least = equal.breakeven(gamma)
+    left = 1.0 + equal.plain_waiting - float(equal.waits(gamma))
+    c = equal.cost.largest_c(gamma, (float(p.curve.tokens_per_step[gamma]) - least) * left)
+    return alpha, c if c is None or c >= 0 else None, least
 
 
 def _centre(endpoint: Endpoint) -> str:
