@@ -12,7 +12,7 @@ from pages.ui.deployments import show_search  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.capacity import capacity  # noqa: E402
-from specmath.charts.capacity import rates_by_gamma, times_over_rate  # noqa: E402
+from specmath.charts.capacity import rate_title, rates_by_gamma, times_over_rate  # noqa: E402
 from specmath.tables import (  # noqa: E402
     capacity_part,
     capacity_rates_table,
@@ -40,9 +40,7 @@ with st.container(key="wide_capacity"):
     furniture.plain_table(part, middles=[column.name for column in part.columns])
 furniture.downloads(shown)
 furniture.remarks(table_remarks(found))
-furniture.chart(
-    times_over_rate(found), "Times over the request rate of one replica", crossover_sentence(found)
-)
+furniture.chart(times_over_rate(found), rate_title(found), crossover_sentence(found))
 furniture.table(capacity_rates_table(found))
 furniture.assumptions(prediction(), capacity_notes(found))
 furniture.chart(

@@ -128,7 +128,7 @@ def test_every_option_is_an_argument_with_a_type_and_nothing_is_written(tool: To
     properties = tool.schema["properties"]
     assert not {"format", "write", "out", "force", "help"} & properties.keys()
     assert len(properties) == len({*tool.command.params}) - len(
-        {"--format", "--write", "--force"}
+        {"--format", "--write", "--out", "--force", "--kind", "--delimiter", "--decimal"}
         & {flag for each in tool.command.params for flag in each.opts}
     )
     for name, each in properties.items():

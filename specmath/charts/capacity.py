@@ -10,7 +10,7 @@ from specmath.charts.pieces import Trace, axis, band_of, figure_of, line_of, mar
 from specmath.frontier import with_ends
 from specmath.palette import LOSS, PLAIN, SPECULATION
 
-__all__ = ["rates_by_gamma", "times_over_rate"]
+__all__ = ["rate_title", "rates_by_gamma", "times_over_rate"]
 
 TITLES: dict[Slo, str] = {
     "tpot": "Time per token, ms",
@@ -24,7 +24,7 @@ TALLEST = 4.0
 def times_over_rate(found: Capacity) -> go.Figure:
     """The time that is promised first (per token where none is) over the rate, in both arms with
     their ranges: the promise, the largest rates, and where speculation stops paying."""
-    of: Slo = next((name for name in SLOS if name in found.slo), "tpot")
+    of = _drawn(found)
     top = 1e3 * max(TALLEST * _alone(found.plain, of), 1.8 * found.slo.get(of, 0.0))
     arms = [("Plain decoding", found.plain, PLAIN, "dash")]
     if found.gamma:
@@ -51,6 +51,16 @@ def times_over_rate(found: Capacity) -> go.Figure:
         axis("Requests/s of one replica (dotted: the largest it carries)", rangemode="tozero"),
         axis(TITLES[of], range=[0.0, top]), traces, shapes=shapes, annotations=notes,
     )  # fmt: skip
+
+
+def _drawn(found: Capacity) -> Slo:
+    return next((name for name in SLOS if name in found.slo), "tpot")
+
+
+def rate_title(found: Capacity) -> str:
+    """What `times_over_rate` draws."""
+    quantity = TITLES[_drawn(found)].removesuffix(", ms")
+    return f"{quantity} over the request rate of one replica"
 
 
 def _alone(arm: Arm, of: Slo) -> float:

@@ -24,7 +24,7 @@ from specmath.scenario import SPECS, Scenario
 __all__ = ["TOOLS", "Tool", "call"]
 
 FILE_HELP = "Path of a file on this machine."
-LEFT_OUT = {"format", "force", "help"}
+LEFT_OUT = {"format", "force", "help", "kind", "delimiter", "decimal"}
 """Options that no agent needs: the answer is JSON, and nothing is written."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from specmath.charts.capacity import times_over_rate
+from specmath.charts.capacity import rate_title, times_over_rate
 from specmath.charts.plan import day_chart, plan_chart
 from specmath.checks import short
 from specmath.numbers import UNKNOWN
@@ -160,7 +160,7 @@ def _endpoint(found: PlanAnswer, answer: EndpointAnswer, common: frozenset[str])
     yield paragraph(limits_sentence(capacity))
     yield list_html(table_remarks(capacity))
     yield chart_html(
-        times_over_rate(capacity), f"{name}: times over the request rate of one replica",
+        times_over_rate(capacity), f"{name}: {rate_title(capacity)}",
         crossover_sentence(capacity), f"{name} over rate",
     )  # fmt: skip
     if answer.day is not None:

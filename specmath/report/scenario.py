@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from specmath.capacity import capacity
 from specmath.charts.calculator import speedup_over_gamma
-from specmath.charts.capacity import times_over_rate
+from specmath.charts.capacity import rate_title, times_over_rate
 from specmath.checks import short
 from specmath.numbers import UNKNOWN, ratio
 from specmath.predict import Prediction
@@ -94,7 +94,7 @@ def _body(p: Prediction, title: str, date: datetime.date | None) -> Iterator[str
         yield table_html(capacity_part(capacity_table(fleet)))
         yield paragraph(limits_sentence(fleet))
         yield chart_html(
-            times_over_rate(fleet), "Times over the request rate of one replica",
+            times_over_rate(fleet), rate_title(fleet),
             crossover_sentence(fleet), f"{title} over rate",
         )  # fmt: skip
         yield "</section>"

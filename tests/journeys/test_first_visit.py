@@ -128,7 +128,7 @@ def test_the_example_is_in_one_screen(visitor: Visitor) -> None:
     shown = visitor.table("Speculative")
     # By hand: 4 tokens in a step of 40 + 4×8 = 72 ms; 2.50 dollars an hour over 25 tokens/s.
     # What it costs besides is open to 0.51 plain steps: 92.4 ms, 23.1 a token.
-    assert shown["Time per token"] == ["40.0 ms", "18.0 ms to 23.1 ms", "−55% to −42%"]
+    assert shown["Time per token"] == ["40.0 ms", "18.0 to 23.1 ms", "−55% to −42%"]
     assert shown["Cost per 1M tokens"] == ["$27.8", "$12.5 to $16.0", "−55% to −42%"]
     parts = {
         "title": page.get_by_role("heading", name="Should I turn it on?"),
