@@ -10,9 +10,11 @@ import pytest
 from test_pages import opens, run
 
 from specmath import Scenario, predict
+from specmath.acceptance_conditions import at_context, at_temperature
 from specmath.acceptance_record import KINDS, band, bands, offered, rows
 from specmath.charts.acceptance import acceptance_boxes
 from specmath.cli import main
+from specmath.numbers import significant
 from specmath.tables.acceptance import bands_table, pairs_table, record_table
 from specmath.words.acceptance import band_sentence, range_notes
 
@@ -45,18 +47,20 @@ def test_a_range_says_its_n_sources_and_dates() -> None:
         assert part in told
 
 
-def test_long_contexts_and_temperatures_are_warned_of() -> None:
+def test_what_context_and_temperature_make_of_it_is_told() -> None:
     s = Scenario(acceptance_form="range", context_tokens=20_000, temperature=0.7, gamma=3, **SERVED)
     _, context, temperature = range_notes(predict(s))
     # speculators pull request 684, as its rows stand in the record.
     tokens = {r.context_tokens: r.tokens_per_step for r in rows()
               if "speculators PR 684" in r.source and "full attention" in r.drafter}  # fmt: skip
-    assert f"{tokens[2000]:.2f} tokens a step at 2,000 to {tokens[20000]:.2f} at 20,000" in context
-    chat = [r.tokens_per_step for r in rows() if "DFlash2" in r.drafter and r.work == "chat"
-            and "nchapman" in r.source and r.temperature is not None]  # fmt: skip
-    for value in ("4.05", "3.79", "3.25"):
-        assert value in temperature
-        assert float(value) in chat
+    assert (
+        f"{tokens[2000]:.2f} tokens a step at 2,000 tokens to {tokens[20000]:.2f} at 20,000"
+        in context
+    )
+    assert f"the low end is {significant(at_context('eagle3', 20_000).low)} of" in context
+    warm = at_temperature("eagle3", 0.7)
+    assert f"the low end is {significant(warm.low)} of it" in temperature
+    assert f"the middle {significant(warm.middle)}, by 1 comparison" in temperature
 
 
 def test_nothing_is_said_of_an_acceptance_that_was_given() -> None:

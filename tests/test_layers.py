@@ -14,7 +14,7 @@ FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
     "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "renewal", "speculation",
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
-    "acceptance_record", "scenario", "sensitivity",
+    "acceptance_record", "acceptance_conditions", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
     "carried", "bill", "capacity", "plan", "rollout", "drafts", "options", "deployments", "logs",
     "review", "measure", "published", "words", "tables", "charts", "report", "cli",

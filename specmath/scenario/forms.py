@@ -18,6 +18,7 @@ from specmath.acceptance import (
     MixtureAcceptance,
     PerPositionAcceptance,
 )
+from specmath.acceptance_conditions import UNCHANGED, Share, at_context, at_temperature
 from specmath.acceptance_record import Band, band
 from specmath.checks import InputError
 from specmath.drafters import recorded
@@ -292,7 +293,15 @@ class Recorded(AcceptanceForm):
         if found is None:
             low, high = NOT_KNOWN
             return low, (low + high) / 2, high
-        return found.low, found.median, found.high
+        warm, long = self.moved(s, found)
+        middle = found.median * warm.middle * long.middle
+        return min(found.low * warm.low * long.low, middle), middle, max(found.high, middle)
+
+    def moved(self, s: Scenario, found: Band) -> tuple[Share, Share]:
+        """What the temperature makes of it, and the context where it is known."""
+        known = s.costs.computed and (s.context_tokens is not None or s.prompt_tokens is not None)
+        long = at_context(found.kind, s.context) if known else UNCHANGED
+        return at_temperature(found.kind, s.temperature), long
 
     def acceptance(self, s: Scenario) -> Acceptance:
         return IidAcceptance(self.ends(s)[1])

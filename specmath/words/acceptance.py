@@ -6,6 +6,7 @@ from specmath.acceptance_record import Band
 from specmath.numbers import count, significant
 from specmath.predict import Prediction
 from specmath.scenario import SPECS
+from specmath.scenario.forms import Recorded
 
 __all__ = [
     "KIND_WORDS", "band_sentence", "band_words", "kind_words", "not_known_words",
@@ -26,9 +27,6 @@ KIND_WORDS = {
 
 TRAINED = ("eagle3", "eagle", "mtp", "block")
 """Kinds that are trained for one target, at some length and some temperature."""
-
-LONG = 8192
-"""Tokens of context beyond which few rows of the record lie."""
 
 
 def kind_words(kind: str) -> str:
@@ -99,25 +97,28 @@ def range_notes(p: Prediction) -> tuple[str, ...]:
     if found is None:
         return ()
     notes = [band_sentence(found)]
-    if found.kind in TRAINED:
-        notes += _limits(p)
-    return tuple(notes)
+    return (*notes, *_limits(p))
 
 
 def _limits(p: Prediction) -> list[str]:
-    """Context and temperature at which the record has little."""
-    found, s = [], p.scenario
-    pair = p.endpoint.pair
-    if pair is not None and pair.context_tokens > LONG:
+    """What context and temperature make of the range."""
+    found, s, band = [], p.scenario, p.endpoint.band
+    if band is None or not isinstance(s.accepts, Recorded):
+        return []
+    warm, long = s.accepts.moved(s, band)
+    if long.measured:
         found.append(
-            f"Few were measured beyond {LONG:,} tokens of context: a head that was trained short "
-            "fell from 2.29 tokens a step at 2,000 to 1.08 at 20,000 (speculators pull request "
-            "684), others did not fall. Was yours trained at that length?"
+            f"At {s.context:,} tokens of context the low end is {significant(long.low)} of what "
+            "was measured: a head that was trained short fell from 2.29 tokens a step at 2,000 "
+            "tokens to 1.08 at 20,000 (speculators pull request 684), others did not fall. Type "
+            "your own range where yours was trained at that length."
         )
     if s.temperature:
+        pairs = count(warm.measured, "comparison") if warm.measured else "no comparison"
         found.append(
-            f"Most that state a temperature are greedy. At {s.temperature:g}, where the engine "
-            "drafts the likeliest token only, fewer are accepted: DFlash2 on Qwen3.5-4B emitted "
-            "4.05, 3.79 and 3.25 tokens a step of chat at temperatures 0, 0.7 and 1."
+            f"Most that state a temperature are greedy. At {s.temperature:g} the low end is "
+            f"{significant(warm.low)} of it and the middle {significant(warm.middle)}, by {pairs} "
+            "of this kind at 0 and warmer (the low end below three by every kind); "
+            "where the engine samples its draft it falls less."
         )
     return found
