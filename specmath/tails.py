@@ -9,29 +9,32 @@ fall by Poisson's law: nearly so where requests of mixed lengths follow each oth
 In an open one more come while one is read, which makes it that of a delay cycle. In one wave those
 in front are followed by the rest: as likely any number of them, and all for a whole request.
 
-Not in it: bursts of arrivals, the spread of output lengths, of prompts' lengths and of the first
-token's time, the network. Requests differ only where the acceptance is a mixture: elsewhere what is
-accepted spreads them least.
+In an open loop the batch comes and goes as well, which moves the steps that a request meets
+(`serving.loop.step_spread`).
+
+Not in it: the spread of output lengths, of prompts' lengths and of the first token's time, the
+network. Requests differ only where the acceptance is a mixture: elsewhere what is accepted spreads
+them least.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from specmath.checks import FloatArray, InputError, real
 from specmath.estimate import Basis, Estimate, ends
 from specmath.predict import Prediction
 from specmath.renewal import Kind, StepCount, kinds_of, steps_to_emit
 from specmath.scenario.endpoint import Endpoint
-from specmath.scenario.server import requests_of
+from specmath.scenario.server import requests_of, spread_of
 from specmath.serving.loop import Requests
 
 __all__ = ["GAPS", "LEVELS", "Arms", "Gap", "Prompts", "Spread", "Tails", "Taken", "mixed", "tails"]
@@ -450,7 +453,8 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
     asked = tuple(dict.fromkeys(float(q) for q in real("levels", list(levels), 0, 1)))
     arms = _arm(endpoint, 0), _arm(endpoint, gamma)
     before, after = (arm.middle for arm in arms)
-    decode = _both(arms, _decoding, asked)
+    spreads = [_batch_spread(endpoint, g) for g in (0, gamma)]
+    decode = _each_widened(_both(arms, _decoding, asked), spreads)
     gaps = {name: _both(arms, partial(_gap, name), asked) for name in GAPS[:-1]}
     return Tails(
         gamma=gamma,
@@ -480,6 +484,33 @@ def _check(endpoint: Endpoint, gamma: int, tokens: int) -> None:
             f"replica carries at gamma={gamma}, got {load.requests.request_rate:g}: beyond, the "
             "queue grows without end"
         )
+
+
+def _batch_spread(endpoint: Endpoint, gamma: int) -> float:
+    """Of a request's mean step in an open loop, whose batch comes and goes; 0 elsewhere."""
+    pair, load = endpoint.pair, endpoint.load
+    return 0.0 if pair is None or load is None else spread_of(pair, load, gamma)
+
+
+def _each_widened(arms: Arms, spreads: Sequence[float]) -> Arms:
+    return Arms(_widened(arms.plain, spreads[0]), _widened(arms.speculative, spreads[1]))
+
+
+def _widened(of: Spread, spread: float) -> Spread:
+    """With a normal spread over the mean besides its own: deviations add up as squares."""
+    if spread == 0.0:
+        return of
+    normal = spread * ndtri(np.clip(np.array(of.levels), UNSEEN, 1.0 - UNSEEN))
+
+    def wider(values: FloatArray, mean: FloatArray) -> FloatArray:
+        own, besides = values - mean, normal * mean
+        squares = own * np.abs(own) + besides * np.abs(besides)
+        return np.asarray(mean + np.sign(squares) * np.sqrt(np.abs(squares)))
+
+    points = None
+    if of.points is not None and of.mean.points is not None:
+        points = wider(of.points, of.mean.points[:, :, None])
+    return replace(of, values=wider(of.values, np.array(of.mean.value)), points=points)
 
 
 def _both(arms: tuple[_Arm, _Arm], of: Callable[[_Half], Taken], levels: tuple[float, ...]) -> Arms:

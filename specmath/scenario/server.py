@@ -23,7 +23,7 @@ from specmath.drafters.host import fall_past_depth, falls_seen
 from specmath.estimate import Estimate
 from specmath.evidence import Errors, errors_of
 from specmath.scenario.record import Scenario
-from specmath.serving.loop import Grid, Requests, Steady, steady
+from specmath.serving.loop import Grid, Requests, Steady, steady, step_spread
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
 from specmath.speculation import Speculation
@@ -34,7 +34,7 @@ from specmath.trees import read_shape
 
 __all__ = [
     "ANCHORS", "Anchor", "Past", "check_roof", "diluted", "drafted", "error_of", "pair_of", "past",
-    "prompt_lengths", "reading_of", "requests_of", "state_of", "tabulated",
+    "prompt_lengths", "reading_of", "requests_of", "spread_of", "state_of", "tabulated",
 ]  # fmt: skip
 
 
@@ -221,6 +221,15 @@ def state_of(pair: ServedPair, requests: Requests, acceptance: Acceptance, top: 
     """The state of a server that those requests keep busy, over γ = 0 … top."""
     tokens = pair.accepts(acceptance).tokens_per_step(np.arange(top + 1))
     return steady(_seconds(pair, requests, top), requests, np.asarray(tokens, dtype=float))
+
+
+def spread_of(pair: ServedPair, load: Steady, gamma: int) -> float:
+    """`step_spread` at γ; 0 where requests do not come by themselves."""
+    rate = load.requests.request_rate
+    if rate is None or not load.carries(gamma):
+        return 0.0
+    grid = _seconds(pair, load.requests, len(load.step) - 1)
+    return float(step_spread(grid, load, rate)[gamma])
 
 
 @lru_cache(maxsize=512)

@@ -46,7 +46,7 @@ from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seco
 
 __all__ = [
     "Grid", "Loop", "Requests", "Steady", "chunks_of", "first_token", "largest_rate", "open_loop",
-    "own_prompt", "prompt_seconds", "steady", "waiting_seconds",
+    "own_prompt", "prompt_seconds", "steady", "step_spread", "waiting_seconds",
 ]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
@@ -59,6 +59,9 @@ ROUNDS = 60
 
 MOST_BUSY = 0.95
 """The share of the time for prompts beyond which a queue of them has no mean to speak of."""
+
+NUDGE = 0.1
+"""Of the batch, to either side, between which the slope of a step is taken."""
 
 UNENDING = 1e3
 """How many times a token and a first token are taken to last at a γ that cannot carry an open loop,
@@ -523,6 +526,38 @@ def open_loop(
     tpot = decode + busy * tpot + (1.0 - busy) * burst * each / (2.0 * n)
     queue = busy * each / (2.0 * (1.0 - busy))
     return batch, seconds, each, busy, tpot, queue
+
+
+def step_spread(grid: Grid, load: Steady, rate: float) -> FloatArray:
+    """How far requests of an open loop differ in the steps they meet, because the batch comes and
+    goes: standard deviation over mean of a request's mean step, over γ.
+
+        Var B = (B₁ − 1) / ((1 − ε) (1 − λP)²)        ε = B step′(B) / step(B)
+        spread = ε / B₁ √(Var B f(1 − ε))              f(x) = 2 (x − 1 + e^−x) / x²
+
+    Requests come by Poisson's law, in bursts as of `open_loop`; each goes the later the longer
+    steps are, so that a number off its mean comes back 1/(1 − ε) times as slowly as a request
+    takes (an Ornstein–Uhlenbeck process), and f is what a mean over one request leaves of it.
+
+    Parameters
+    ----------
+    grid, load
+        Seconds over batches, and the state of the loop.
+    rate
+        λ, requests a second, > 0.
+
+    Returns
+    -------
+    FloatArray
+        ≥ 0, shape of `load.batch`; at a γ that does not carry the loop it means nothing.
+    """
+    up, down, here = (grid.step(load.batch * by) for by in (1.0 + NUDGE, 1.0 - NUDGE, 1.0))
+    slope = np.clip((up - down) / (2.0 * NUDGE * here), 0.0, MOST_BUSY)
+    busy = np.minimum(rate * load.prompt, MOST_BUSY)
+    left = 1.0 - slope
+    kept = 2.0 * (left - 1.0 + np.exp(-left)) / left**2
+    many = np.maximum(load.batch - 1.0, 0.0) / (left * (1.0 - busy) ** 2)
+    return np.asarray(slope / load.batch * np.sqrt(many * kept))
 
 
 def largest_rate(
