@@ -320,6 +320,11 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
             "A measured time stands for its load: at every rate all times are off by the same "
             "factor as there."
         )
+    if s.decode_only == "yes":
+        notes.append(
+            "Replicas and the bill are of the workers that decode: those that read the prompts are "
+            "not counted, nor is the time to the first token."
+        )
     if found.demand is not None:
         assumed = s.headroom == type(s).model_fields["headroom"].default
         notes.append(
