@@ -141,7 +141,7 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         with served(ROOT / "app.py", ROOT) as app:
-            for stem in sys.argv[1:] or [one.stem for one in PAGES if not one.evidence]:
+            for stem in sys.argv[1:] or [one.stem for one in PAGES if not one.own_inputs]:
                 figures = {gamma: figures_of(stem, gamma) for gamma in GAMMAS}
                 if not figures[GAMMAS[0]]:
                     print(f"{stem:8} no chart")
