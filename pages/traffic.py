@@ -42,7 +42,7 @@ def show(found: PlanAnswer) -> None:
     shown = endpoints_table(found)
     with st.container(key="wide_plan"):
         furniture.plain_table(endpoints_part(shown), against=AGAINST)
-    st.caption("Plain decoding → with speculation, as planned, and its range in brackets.")
+    st.caption("Plain decoding → with γ, its range in brackets; GPUs and dollars as planned.")
     furniture.downloads(live_plan_table(found), about=plan_text(found.plan))
     left, right = st.columns([11, 10], gap="medium")
     with left:

@@ -214,13 +214,14 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
     loaded = s.model_copy(update={"request_rate": rate})
     prediction = predict(loaded, parts)
     decision = prediction.decision
-    # Off: the arm that is looked at beside is still the one that costs least.
+    # Off: what stands beside plain decoding is still the γ that would cost least.
     if s.gamma is None and decision.gamma == 0:
-        looked = 1 + int(np.argmax(prediction.endpoint.curves[0][prediction.endpoint.advisable]))
+        may = prediction.endpoint.advisable
+        looked = int(may[np.argmax(prediction.endpoint.curves[0][may])])
         prediction = predict(loaded.model_copy(update={"gamma": looked}), parts)
     gamma = prediction.gamma
     found = capacity(prediction)
-    segments = _segments(endpoint, prediction, found, server)
+    segments = _segments(endpoint, prediction, found)
     do = _do(endpoint, decision.action, found, rate)
     day = None
     if endpoint.day and (found.plain.within.value or found.speculative.within.value):
@@ -286,7 +287,7 @@ def _do(endpoint: PlannedEndpoint, action: str, found: Capacity, rate: float) ->
 
 
 def _segments(
-    endpoint: PlannedEndpoint, prediction: Prediction, found: Capacity, server: Carried
+    endpoint: PlannedEndpoint, prediction: Prediction, found: Capacity
 ) -> tuple[SegmentAnswer, ...]:
     whole, several = prediction.endpoint, len(endpoint.segments) > 1
     answers = []
