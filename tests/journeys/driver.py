@@ -203,8 +203,14 @@ class Visitor:
         self.box(label).press("Enter")
 
     def choose(self, label: str, option: str) -> None:
-        self.page.get_by_role("combobox", name=label, exact=True).click()
-        self.page.get_by_role("option", name=option, exact=True).click()
+        """Open a box until its options stand: what a page draws late closes it again."""
+        found = self.page.get_by_role("option", name=option, exact=True)
+
+        def stands() -> None:
+            assert found.is_visible()
+
+        self.press(self.page.get_by_role("combobox", name=label, exact=True), stands)
+        found.click()
 
     def type_choice(self, label: str, text: str) -> None:
         """Type into a select box that takes more than its options."""

@@ -15,18 +15,6 @@ from specmath.scenario.forms import EXAMPLE_PAIR
 pytestmark = pytest.mark.browser
 
 
-def choose(visitor: Visitor, label: str, option: str) -> None:
-    """Open a box until its options stand: what a page draws late closes it again."""
-    found = visitor.page.get_by_role("option", name=option, exact=True)
-
-    def stands() -> None:
-        assert found.is_visible()
-
-    visitor.press(visitor.page.get_by_role("combobox", name=label, exact=True), stands)
-    found.click()
-    visitor.settle()
-
-
 def test_from_a_prediction_to_the_rows_behind_it(visitor: Visitor) -> None:
     """Own hardware, the nearest case, another quantity, the table to take away."""
     visitor.open("what_if", **to_link(build({"alpha": 0.7, "gamma": 3, **EXAMPLE_PAIR})))
@@ -34,8 +22,10 @@ def test_from_a_prediction_to_the_rows_behind_it(visitor: Visitor) -> None:
     visitor.says(f"of {len(shipped()):,} published rows are predicted")
     main = visitor.page.get_by_test_id("stMain")
     assert "published rows have this kind of drafter" in main.inner_text()
-    choose(visitor, "Measured", "Time per output token")
-    choose(visitor, "Told apart by", "Engine")
+    visitor.choose("Measured", "Time per output token")
+    visitor.settle()
+    visitor.choose("Told apart by", "Engine")
+    visitor.settle()
 
     def shows_engines() -> None:
         names = {trace for figure in visitor.figures() for trace in figure}
