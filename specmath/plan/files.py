@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import tomli_w
@@ -10,7 +9,7 @@ import tomli_w
 from specmath.checks import InputError, short
 from specmath.plan.record import Plan, Traces, plan_of
 from specmath.scenario.fields import UNKNOWN
-from specmath.scenario.files import LINK_VERSION, MAX_FILE_CHARACTERS
+from specmath.scenario.files import LINK_VERSION, toml_tables
 from specmath.traffic import shipped_trace
 
 __all__ = ["from_toml", "to_toml"]
@@ -63,16 +62,7 @@ def from_toml(text: str, traces: Traces = shipped_trace) -> Plan:
 
     Raises InputError in one sentence a fault (syntax with its line, unknown key).
     """
-    if len(text) > MAX_FILE_CHARACTERS:
-        raise InputError(
-            f"a plan must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
-        )
-    try:
-        data = tomllib.loads(text)
-    except RecursionError as error:
-        raise InputError("not a TOML file: nested too deeply") from error
-    except ValueError as error:
-        raise InputError(f"not a TOML file: {error}") from error
+    data = toml_tables(text, "a plan")
     for key in data:
         if key not in ("specmath", "plan", "endpoints"):
             raise InputError(f"unknown table or key {short(key)}; a plan has [[endpoints]]")

@@ -28,6 +28,7 @@ __all__ = [
     "rollout_in",
     "to_link",
     "to_toml",
+    "toml_tables",
     "written",
 ]  # fmt: skip
 
@@ -255,17 +256,22 @@ def rollout_in(text: str) -> Any:
 
 
 def _tables(text: str) -> dict[str, Any]:
-    if len(text) > MAX_FILE_CHARACTERS:
-        raise InputError(
-            f"a scenario file must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
-        )
-    try:
-        data = tomllib.loads(text)
-    except RecursionError as error:
-        raise InputError("not a TOML file: nested too deeply") from error
-    except ValueError as error:  # its syntax, or an integer too long for Python
-        raise InputError(f"not a TOML file: {error}") from error
+    data = toml_tables(text, "a scenario file")
     for key in data:
         if key not in TABLES:
             raise InputError(f"unknown table or key {short(key)}; a scenario file has [scenario]")
     return data
+
+
+def toml_tables(text: str, what: str) -> dict[str, Any]:
+    """The tables of a TOML file; InputError where `what` is too long or none."""
+    if len(text) > MAX_FILE_CHARACTERS:
+        raise InputError(
+            f"{what} must have at most {MAX_FILE_CHARACTERS} characters, got {len(text)}"
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError("not a TOML file: nested too deeply") from error
+    except ValueError as error:  # its syntax, or an integer too long for Python
+        raise InputError(f"not a TOML file: {error}") from error
