@@ -244,6 +244,7 @@ def test_parameters_and_arithmetic_count_the_restricted_head(pair) -> None:  # t
     )
 
 
+@pytest.mark.slow
 @needs_model
 def test_greedy_speculation_is_plain_greedy_and_alpha_is_as_committed(pair) -> None:  # type: ignore[no-untyped-def]
     """The two grounded texts of the committed measurement. Tolerance 0.1 on α: other processors

@@ -244,6 +244,7 @@ def test_replay_foretells_what_the_server_then_does(tmp_path: Path, weights: Pat
     assert reading.accepted == reading.drafted
 
 
+@pytest.mark.slow
 def test_above_temperature_0_a_greedy_draft_is_not_the_papers_alpha(
     tmp_path: Path, weights: Path
 ) -> None:
