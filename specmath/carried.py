@@ -17,7 +17,6 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
@@ -63,8 +62,6 @@ TWICE = 1.1
 
 SWEEP, SWEEPS = 33, 3
 """Rates among which a crossing is bracketed, and how often again within the bracket."""
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
