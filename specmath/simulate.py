@@ -372,6 +372,8 @@ class _Server:
         while ends and ends[0][0] <= self.taken:
             due, i = heappop(ends)
             if self.until[i] == due:
+                # Preempted and soon read again, it may stand here twice with the same end.
+                self.until[i] = -1
                 self.cached[i] += self.left[i]
                 self.left[i] = 0
                 self._leave(i)

@@ -98,6 +98,19 @@ def test_so_it_is_where_the_cache_is_short(kv: int) -> None:
     assert 0.8 < found.most_held <= 1
 
 
+@pytest.mark.parametrize(("kv", "chunk"), [(1056, 64), (1440, 128), (1536, 700), (752, 128)])
+def test_so_it_is_where_one_is_let_in_again_at_once(kv: int, chunk: int) -> None:
+    """What is left of it then may end in the step in which it would have ended anyway."""
+    draw, counted = np.random.default_rng(12), 0
+    for seed in range(12):
+        steady = poisson(60.0, 1, 1, requests=80, seed=seed)
+        lengths = draw.integers(1, 600, 80), draw.integers(1, 120, 80)
+        found, slow = both(server(kv=kv, chunk=chunk), Traffic(steady.seconds, *lengths))
+        assert_same(found, slow)
+        counted += found.preemptions
+    assert counted > 0
+
+
 def test_so_it_is_with_prefixes_and_few_sequences() -> None:
     arrivals = mixed()
     prefix = np.minimum(arrivals.prompt_tokens, 512)
