@@ -9,6 +9,7 @@ import streamlit as st  # noqa: E402
 from pages.ui import furniture  # noqa: E402
 from pages.ui.capacity import needs_prompts  # noqa: E402
 from pages.ui.deployments import show_search  # noqa: E402
+from pages.ui.goodput import show_goodput  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
 from pages.ui.state import prediction  # noqa: E402
 from specmath.capacity import capacity  # noqa: E402
@@ -50,5 +51,6 @@ furniture.chart(
     height=300,
 )
 furniture.table(gamma_capacity_table(found))
+show_goodput()
 show_search()
 furniture.next_question("cost", "What will it cost?")

@@ -26,8 +26,8 @@ from specmath.predict import Prediction
 from specmath.scenario import Scenario
 from specmath.speculation import ROUNDING
 
-__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "bare_server", "capacity", "promised",
-           "server_of"]  # fmt: skip
+__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "bare_server", "capacity", "fleet_at",
+           "promised", "server_of"]  # fmt: skip
 
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
@@ -333,6 +333,12 @@ def _fleet(s: Scenario, arm: Arm, demand: Estimate | None) -> Arm:
         month = whole.map(lambda count: _month(count, arm.gpus, s.usd_per_hour or 0.0))
     needed = demand.with_(arm.within, lambda asked, rate: _over(asked, free * rate))
     return replace(arm, needed=needed, replicas=whole, usd_per_month=month)
+
+
+def fleet_at(found: Capacity, arm: Arm, within: Estimate) -> Arm:
+    """An arm with another largest rate, and the replicas that serve the demand then."""
+    bare = replace(arm, within=within, full=None, needed=None, replicas=None, usd_per_month=None)
+    return _fleet(found.scenario, bare, found.demand)
 
 
 def _over(asked: ArrayLike, each: ArrayLike) -> FloatArray:

@@ -102,6 +102,7 @@ TOOLS: dict[str, Tool] = {
         Tool("review", ("review",)),
         Tool("published", ("published", "score"), {"summary": True}),
         Tool("capacity", ("capacity",)),
+        Tool("goodput", ("goodput",)),
         Tool("tails", ("tails",)),
         Tool("rollout", ("rollout",)),
         Tool("plan", ("plan",)),

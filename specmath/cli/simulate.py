@@ -30,7 +30,7 @@ from specmath.traffic import (
 )
 from specmath.words.simulated import NOT_MODELLED, simulated_sentence
 
-__all__ = ["simulate_command"]
+__all__ = ["simulate_command", "trace_of"]
 
 REQUESTS = 4000
 """Simulated where neither a number nor a time is given."""
@@ -97,9 +97,7 @@ def _traffic(
     if trace is not None:
         if s.request_rate is not None or s.concurrency is not None:
             raise InputError("trace says when requests come: leave out request_rate, concurrency")
-        is_file = Path(trace).is_file() or trace.endswith(".csv")
-        found = read_trace(_file(trace), Path(trace).name) if is_file else shipped_trace(trace)
-        return first_requests(thinned(found, thin), requests, seconds)
+        return first_requests(thinned(trace_of(trace), thin), requests, seconds)
     if thin != 1:
         raise InputError(f"thin must be 1 where no trace is given, got {thin}")
     if s.prompt_tokens is None and s.decode_only != "yes":
@@ -116,6 +114,12 @@ def _traffic(
     if seconds is not None:
         return poisson(s.request_rate, prompt, s.output_tokens, seconds=seconds, seed=seed)
     return poisson(s.request_rate, prompt, s.output_tokens, requests=count, seed=seed)
+
+
+def trace_of(name: str) -> Traffic:
+    """A trace from a file, or one that comes with specmath."""
+    is_file = Path(name).is_file() or name.endswith(".csv")
+    return read_trace(_file(name), Path(name).name) if is_file else shipped_trace(name)
 
 
 def _file(name: str) -> str:

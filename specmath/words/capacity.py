@@ -16,8 +16,8 @@ from specmath.words.bill import falls
 
 __all__ = [
     "LIMITS", "NEEDS_PROMPTS", "PROMISED", "arm_name", "by_gamma_sentence", "capacity_notes",
-    "capacity_sentence", "crossover_sentence", "fleets_words", "limits_sentence", "promise",
-    "table_remarks",
+    "capacity_sentence", "crossover_sentence", "fleets_sentence", "fleets_words", "limits_sentence",
+    "open_words", "promise", "table_remarks",
 ]  # fmt: skip
 
 LIMITS: dict[Limit, str] = {
@@ -83,6 +83,12 @@ def capacity_sentence(found: Capacity) -> str:
         return f"{_gpus(ours)} with γ={found.gamma} {served}{_month(ours)}. {_alone(plain, found)}"
     if not ours.within.value:
         return f"{_gpus(plain)} without speculation {served}{_month(plain)}. {_alone(ours, found)}"
+    return fleets_sentence(found, served)
+
+
+def fleets_sentence(found: Capacity, served: str) -> str:
+    """`fleets_words`, and that it is open where it is, which arm needs fewer."""
+    ours, plain = found.speculative, found.plain
     assert ours.replicas is not None
     assert plain.replicas is not None
     change = ours.replicas.with_(plain.replicas, _fewer)
@@ -133,12 +139,12 @@ def _carries(found: Capacity) -> str:
     if not plain.within.value:
         before = "none"
     return (
-        f"{_open(ours, plain)}One replica carries {_span(ours.within, significant)} requests/s"
+        f"{open_words(ours, plain)}One replica carries {_span(ours.within, significant)} requests/s"
         f"{promise(found)} with γ={found.gamma}, {before} without."
     )
 
 
-def _open(ours: Arm, plain: Arm) -> str:
+def open_words(ours: Arm, plain: Arm) -> str:
     """That it is open which arm carries more."""
     change = ours.within.with_(plain.within, lambda now, before: now - before)
     if change.low is None or change.high is None or not change.low < 0.0 < change.high:
