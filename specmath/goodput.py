@@ -48,8 +48,8 @@ MOST_TRIED = 200_000
 FEW = 10
 """Requests that may miss a promise at the least: of fewer a share says nothing."""
 
-MOST_USUAL, LEAST_USUAL, TOKENS = 20_000, 2000, 5_200_000
-"""Requests of one run where nobody says how many, and their output tokens together: seconds."""
+MOST_USUAL, TOKENS = 20_000, 5_200_000
+"""Requests of one run where nobody says how many, and their output tokens together: a second."""
 
 ALONE = 500
 """Requests that are served alone, to see whether any rate can be low enough."""
@@ -118,7 +118,7 @@ class Trial:
         """Requests that come, of so many output tokens in the mean."""
         if self.requests is not None:
             return self.requests
-        usual = min(MOST_USUAL, max(LEAST_USUAL, round(TOKENS / output_tokens)))
+        usual = min(MOST_USUAL, round(TOKENS / output_tokens))
         return max(usual, least_requests(self.attainment))
 
 
@@ -307,6 +307,11 @@ def goodput(
 
 def _promises(p: Prediction) -> dict[Slo, float]:
     """What is promised, seconds; InputError where it is nothing, or of no request served here."""
+    if not p.scenario.costs.computed:
+        raise InputError(
+            "goodput needs gpu, model and draft (draft_form=hardware), "
+            f"got draft_form={p.scenario.draft_form}"
+        )
     if p.endpoint.parts:
         raise InputError(
             "goodput serves requests of one kind, got several segments: ask for each by itself"
@@ -375,7 +380,7 @@ class _Progress:
     """Requests served in all runs, of about so many."""
 
     def __init__(self, told: Told | None, every: int) -> None:
-        self.told, self.every, self.done = told, every, 0
+        self.told, self.every, self.done, self.said = told, every, 0, 0
 
     def of_run(self, done: int, of: int) -> None:
         """As `simulate` tells it; the last word of a run is `reached`."""
@@ -389,8 +394,9 @@ class _Progress:
         self._say(done)
 
     def _say(self, done: int) -> None:
+        self.said = min(max(done, self.said), self.every)
         if self.told is not None:
-            self.told(min(done, self.every), self.every)
+            self.told(self.said, self.every)
 
 
 class _Runs:

@@ -29,6 +29,7 @@ COMMANDS = (
     "cost",
     "tails",
     "capacity",
+    "goodput",
     "rollout",
     "gamma",
     "crossover",

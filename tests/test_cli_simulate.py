@@ -131,6 +131,7 @@ def test_a_million_rows_are_read_in_seconds(capsys: Capture, tmp_path: Path) -> 
      (["--request-rate", "2", "--requests", "0"], "requests must be a whole number >= 1"),
      (["--request-rate", "2", "--thin", "3"], "thin must be 1 where no trace"),
      (["--request-rate", "2", "--max-num-seqs", "0"], "most_sequences must be"),
+     (["--request-rate", "2", "--max-num-seqs", "100000000000000"], "most_sequences must be"),
      (["--concurrency", "4", "--kv-tokens", "100"], "does not fit in the cache")],
 )  # fmt: skip
 def test_what_cannot_be_simulated_is_refused(

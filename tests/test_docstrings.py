@@ -20,7 +20,7 @@ DOCUMENTED = (
     "bill", "drafts", "load", "schedule", "evidence", "logs.detect", "review.before_after",
     "review.drift", "review.diagnosis", "review.into_scenario", "review.observed", "published.rows",
     "published.case", "published.nearest", "published.submission", "tables.prediction",
-    "tables.files", "acceptance_record", "renewal", "tails", "capacity",
+    "tables.files", "acceptance_record", "renewal", "tails", "capacity", "goodput",
     "rollout.samples", "rollout.plan", "rollout.breakeven", "rollout.file",
 )  # fmt: skip
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

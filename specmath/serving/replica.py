@@ -31,6 +31,9 @@ __all__ = ["MOST_SEQUENCES", "SPACING", "Limit", "Replica", "parts_of"]
 MOST_SEQUENCES = 256
 """vLLM's `max_num_seqs` where nobody sets it: sequences of one step at most."""
 
+MOST_TABULATED = 1 << 17
+"""Sequences of a step for which there are tables."""
+
 SPACING = 256
 """Tokens between the points at which the attention of a prompt is tabulated."""
 
@@ -130,13 +133,13 @@ class Replica:
             The least and the longest prompt, and the longest request with its output: between which
             the tables hold. None: of the requests.
         most_sequences
-            M, sequences of one step at most, ≥ 1.
+            M, sequences of one step at most, 1 to 131,072.
         kv_tokens
             What the cache holds; None: what memory leaves beside weights and activations.
         slower
             Measured over computed time of every step.
         """
-        most = int(whole("most_sequences", most_sequences, 1))
+        most = int(whole("most_sequences", most_sequences, 1, MOST_TABULATED))
         drafted = np.broadcast_to(whole("gamma", gamma, 0), (most + 1,))
         scheduled, top = bool(np.ptp(drafted)), int(drafted.max())
         prompt = requests.prompt_tokens
