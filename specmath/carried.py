@@ -35,7 +35,7 @@ from specmath.serving.loop import (
 )
 from specmath.serving.pair import ServedPair
 
-__all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
+__all__ = ["SLOS", "Before", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
 
 Slo = Literal["tpot", "ttft", "e2e"]
 SLOS: tuple[Slo, ...] = ("tpot", "ttft", "e2e")
@@ -74,20 +74,37 @@ class Promise:
 
 
 @dataclass(frozen=True, eq=False)
+class Before:
+    """What a request takes elsewhere before it decodes, over γ, seconds: until its first token, in
+    the middle and at the joint points [γ, corners, draws], and for its cache to move here."""
+
+    first: FloatArray
+    points: FloatArray
+    moved: FloatArray
+
+    def only(self, gammas: list[int]) -> Before:
+        """The same with those γ alone."""
+        return Before(self.first[gammas], self.points[gammas], self.moved[gammas])
+
+
+@dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind of request, or all of them in the mean, over γ: `tokens` a step, `chunks` that read
     its prompt; `beyond`: seconds that its prompt takes beyond the mean one, over the grid's batches
-    [batches, γ]; `decoded`: N − 1."""
+    [batches, γ]; `decoded`: N − 1; `before`: None where its prompt is read here, or nobody says
+    where."""
 
     tokens: FloatArray
     chunks: FloatArray
     beyond: FloatArray
     decoded: int
+    before: Before | None = None
 
     def only(self, gammas: list[int]) -> _Kind:
         """The same with those γ alone."""
+        before = None if self.before is None else self.before.only(gammas)
         return replace(self, tokens=self.tokens[gammas], chunks=self.chunks[gammas],
-                       beyond=self.beyond[:, gammas])  # fmt: skip
+                       beyond=self.beyond[:, gammas], before=before)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +154,14 @@ class Carried:
         own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
         alone = self.alone * self.factors
         first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
-        return _times(kind, self.tokens, batch, tpot, first + queue)
+        told = None if kind.before is None else kind.before.first
+        return _times(kind, self.tokens, batch, tpot, first + queue, told)
+
+    def after(self, each: Sequence[Before]) -> Carried:
+        """The same, of requests that were elsewhere before: those of the mean one, and of each
+        part."""
+        kinds = zip(self.kinds, each, strict=True)
+        return replace(self, kinds=tuple(replace(kind, before=one) for kind, one in kinds))
 
     def _kind(self, part: int | None) -> _Kind:
         return self.kinds[0 if part is None else 1 + part]
@@ -274,17 +298,25 @@ class Carried:
             first = queue + first_token(
                 kind.chunks, g.ahead, seconds, self.alone * slow, batch, own
             )
-            return _times(replace(kind, tokens=mine), tokens, batch, tpot, first)
+            told = None if kind.before is None else kind.before.points[0]
+            return _times(replace(kind, tokens=mine), tokens, batch, tpot, first, told)
 
         return Points(rate, most, times)
 
 
 def _times(
-    kind: _Kind, tokens: FloatArray, batch: FloatArray, tpot: FloatArray, ttft: FloatArray
-) -> dict[str, FloatArray]:
-    """Of a kind, from the mean time per token where `tokens` come a step in the mean."""
+    kind: _Kind, tokens: FloatArray, batch: FloatArray, tpot: FloatArray, here: FloatArray,
+    elsewhere: FloatArray | None,
+) -> dict[str, FloatArray]:  # fmt: skip
+    """Of a kind, from the mean time per token where `tokens` come a step in the mean; until its
+    first token `here`, or where that is read elsewhere, until it decodes."""
     mine = tpot * (tokens / kind.tokens)
-    return {"batch": batch, "tpot": mine, "ttft": ttft, "e2e": ttft + kind.decoded * mine}
+    rest = kind.decoded * mine
+    if kind.before is None or elsewhere is None:
+        return {"batch": batch, "tpot": mine, "ttft": here, "e2e": here + rest}
+    first = np.broadcast_to(elsewhere, mine.shape)
+    e2e = first + kind.before.moved + here + rest
+    return {"batch": batch, "tpot": mine, "ttft": first, "e2e": e2e}
 
 
 @dataclass(frozen=True, eq=False)

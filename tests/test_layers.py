@@ -16,8 +16,9 @@ FLOORS = (
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "acceptance_conditions", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
-    "carried", "bill", "capacity", "plan", "rollout", "drafts", "options", "deployments", "logs",
-    "review", "measure", "published", "words", "tables", "charts", "report", "cli",
+    "carried", "bill", "prefill_pool", "capacity", "plan", "rollout", "drafts", "options",
+    "deployments", "logs", "review", "measure", "published", "words", "tables", "charts", "report",
+    "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

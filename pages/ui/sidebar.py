@@ -38,7 +38,8 @@ SIDEBAR = (
 SERVED_SIDEBAR = (
     ("Load", "groups",
      ("batch", "request_rate", "context_tokens", "prefix_hit", "prefix_hit_speculative",
-      "chunk_tokens", "arrivals", "decode_only")),
+      "chunk_tokens", "arrivals", "decode_only", "prefill_tensor_parallel",
+      "transfer_gb_per_second")),
     ("Hardware", "memory",
      ("draft_tensor_parallel", "draft_gpus", "weight_dtype", "kv_dtype", "expert_parallel",
       "attention_dp")),

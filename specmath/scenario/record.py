@@ -346,6 +346,16 @@ class Scenario(BaseModel):
         "no", "Decode-only workers", "Prompts are read by other GPUs (disaggregated prefill), so "
         "that nothing waits for them.", "load", YES_NO[1:],
     )  # fmt: skip
+    prefill_tensor_parallel: int | None = number(
+        None, "GPUs a prefill worker (TP)", "", "GPUs that read one prompt, where decode-only "
+        "workers leave it to others. Not given: as many as decode.", "load",
+        low=1, high=1024, whole=True, step=1, example="2", unknown=True,
+    )  # fmt: skip
+    transfer_gb_per_second: float | None = number(
+        None, "Cache transfer", "GB/s", "What one request's cache moves with from the worker that "
+        "read its prompt to one that decodes. Not given: its time is not counted.", "load",
+        low=0.001, high=100_000, step=5.0, example="25", unknown=True,
+    )  # fmt: skip
     prefill_share: float | None = number(
         None, "Time that prompts take", "", "Share of the plain time per token that goes to other "
         "requests' prompts: 1 − median ITL / mean TPOT. Computed in the hardware form.", "load",

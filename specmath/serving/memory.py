@@ -144,6 +144,14 @@ class Memory:
             total += _cache_bytes(own, held, drafter.gpus(place), place.kv_dtype)
         return total
 
+    def request_bytes(self, tokens: int) -> float:
+        """Cache of `tokens` ≥ 0 of one request on all its GPUs together, target's and drafter's:
+        what moves between two replicas."""
+        count = int(whole("tokens", tokens, 0))
+        own = self.drafter and self.drafter.cache_model(self.place.model)
+        models = [self.place.model, *([own] if own else [])]
+        return sum(_cache_bytes(model, count, 1, self.place.kv_dtype) for model in models)
+
     def sequence_bytes(self, context_tokens: int, gamma: int = 0) -> float:
         """A sequence at its largest: cache of context + 1 + γ tokens, logits of γ+1 positions.
 

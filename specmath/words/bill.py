@@ -47,17 +47,17 @@ def bill_sentence(p: Prediction, found: Bill | None) -> str:
     return f"{falls(change_of)}{both}{_bills(found)}."
 
 
-def falls(replicas: Estimate) -> str:
-    """What happens to the number of replicas, as firm as its interval."""
+def falls(replicas: Estimate, what: str = "replica") -> str:
+    """What happens to the number of replicas (or of `what`), as firm as its interval."""
     low = replicas.value if replicas.low is None else replicas.low
     high = replicas.value if replicas.high is None else replicas.high
     if high < 0:
         return ""
     if low < 0:
-        return f"It is open whether a replica leaves{' or more are needed' if high > 0 else ''}: "
+        return f"It is open whether a {what} leaves{' or more are needed' if high > 0 else ''}: "
     if low > 0:
-        return "More replicas are needed: "
-    return "No replica leaves: " if high == 0 else "No replica leaves, more may be needed: "
+        return f"More {what}s are needed: "
+    return f"No {what} leaves: " if high == 0 else f"No {what} leaves, more may be needed: "
 
 
 def _bills(found: Bill) -> str:
