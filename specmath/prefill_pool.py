@@ -170,7 +170,7 @@ def _read(pair: ServedPair, asked: Requests, *, speculative: bool) -> Read:
     own = pair.drafter.prefill_place(place) if speculative else None
     places = [place, *([own] if own is not None else [])]
     chunk = r.chunk_tokens
-    chunks, together = math.ceil(fresh / chunk), chunk // fresh if fresh else 1
+    chunks, together = math.ceil(fresh / chunk), max(1, chunk // fresh if fresh else 1)
     first = float(shared_seconds(place, np.array([1.0]))[0])
     whole = sum(
         float(prefill_seconds(each, length, 0, chunk_tokens=chunk, cached_tokens=cached))
