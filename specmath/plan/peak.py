@@ -34,6 +34,9 @@ CLOSE = 1e-3
 SMALL = 0.02
 """Shares of λ_max below which the miss is counted as if they were this large."""
 
+NARROW = 1e-6
+"""Of the whole, below which two knots are not parted: what jumps there has no line."""
+
 WITHIN = (0.25, 0.5, 0.75)
 """Where a line is looked at between two knots."""
 
@@ -246,7 +249,8 @@ def _knots(
         misses[new] = (np.abs(lines - truth) / np.maximum(np.abs(truth), SMALL)).max(axis=(0, 2))
         middles[new] = truth[1]
         worst = np.argsort(misses)[::-1][: most - len(x)]
-        worst = np.sort(worst[misses[worst] > CLOSE])
+        wide = np.diff(x)[worst] > NARROW * (high - low)
+        worst = np.sort(worst[(misses[worst] > CLOSE) & wide])
         if not worst.size:
             return x, float(misses.max())
         x = np.insert(x, worst + 1, 0.5 * (x[worst] + x[worst + 1]))

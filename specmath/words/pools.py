@@ -127,8 +127,9 @@ def pool_notes(found: Capacity) -> tuple[str, ...]:
     gpus = count(prefill.pool.gpus, "GPU")
     assumed = "" if s.prefill_tensor_parallel else " (assumed: as many as decode)"
     queue = (
-        "requests come at random, are spread evenly and are read one after another, each alone "
-        "(a queue M/G/1)"
+        "requests come at random, are spread evenly and are read one after another (a queue "
+        "M/G/1); where an engine reads several in one step they end together, and the first token "
+        "of prompts of thousands of tokens comes up to a fifth later"
     )
     told = [
         f"Prompts are read by workers of {gpus}{assumed}, of the kind that decode: {queue}. They "
