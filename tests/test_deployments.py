@@ -14,7 +14,7 @@ from specmath.deployments import LOADS, SHARES, Deployment, Search, deployments,
 from specmath.predict import predict
 from specmath.scenario.files import build
 from specmath.tables.deployments import cheapest_table, front_table
-from specmath.words.deployments import search_sentence
+from specmath.words.deployments import search_notes, search_sentence
 
 ASKED = {
     "gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "eagle3", "alpha": 0.7,
@@ -92,6 +92,12 @@ def test_rows_and_the_command_line(found: Search, capsys: pytest.CaptureFixture[
         main(["deployments", *words, *searched, "--by", by, "--format", "json"])
         rows = json.loads(capsys.readouterr().out)
         assert rows == json.loads(json.dumps(table(found).rows()))
+
+
+def test_of_two_pools_it_says_that_it_searches_one() -> None:
+    assert not any("other workers" in note for note in search_notes(build(ASKED)))
+    apart = search_notes(build(ASKED | {"decode_only": "yes"}))
+    assert "of the decoding pool alone" in apart[0]
 
 
 def test_refusals() -> None:

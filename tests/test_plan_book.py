@@ -106,8 +106,9 @@ def random_plan(seed: int) -> Endpoints:
 
 
 @functools.cache
-def answered(seed: int) -> tuple[Endpoints, PlanAnswer, Table]:
-    plan = random_plan(seed)
+def answered(seed: int | str) -> tuple[Endpoints, PlanAnswer, Table]:
+    """A random plan, or an odd one by its name."""
+    plan = random_plan(seed) if isinstance(seed, int) else [CHAT | ODD[seed] | {"segments": TWO}]
     found = decided(plan_of(plan))
     return plan, found, live_plan_table(found)
 
@@ -389,9 +390,8 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_endpoints_follow_too(odd: str) -> None:
-    plan = [CHAT | ODD[odd] | {"segments": TWO}]
-    found = decided(plan_of(plan))
-    table, chosen = live_plan_table(found), random.Random(odd)
+    plan, found, table = answered(odd)
+    chosen = random.Random(odd)
     assert recalculate(table)["usd_per_month"][-1] == pytest.approx(
         found.endpoints[0].arm.usd_per_month.value
     )
@@ -495,9 +495,9 @@ def test_a_spreadsheet_gives_what_the_package_says(tmp_path: Path) -> None:
     folder = tmp_path / "books"
     folder.mkdir()
     made = []
-    for seed in SEEDS:
+    for seed in (*SEEDS, "two pools", "two pools, whole requests"):
         _, found, table = answered(seed)
-        chosen = random.Random(100 + seed)
+        chosen = random.Random(f"100 {seed}")
         cells = cells_to_type(table)
         for cell in chosen.sample(cells, min(3, len(cells))):
             typed = another(table, cell, gamma_at(table, cell[1]), chosen)

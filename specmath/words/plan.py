@@ -11,6 +11,7 @@ from specmath.predict import Prediction
 from specmath.scenario import SPECS
 from specmath.words.acceptance import kind_words, range_notes, work_words
 from specmath.words.capacity import LIMITS, capacity_sentence, fleets_words, promise
+from specmath.words.pools import pool_remarks
 from specmath.words.said import Said, State
 from specmath.words.verdict import verdict
 
@@ -252,6 +253,7 @@ def plan_notes(found: PlanAnswer) -> tuple[str, ...]:
     """What the plan rests on, and what each segment's acceptance does."""
     notes = list(ASSUMED)
     for answer in found.endpoints:
+        notes += [f"{answer.endpoint.name}: {said}" for said in pool_remarks(answer.capacity)]
         for segment in answer.segments:
             called = answer.endpoint.name
             if len(answer.segments) > 1:
