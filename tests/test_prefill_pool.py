@@ -362,7 +362,7 @@ def test_one_pool_beside_it_is_the_same_scenario_told_so() -> None:
         assert row["ttft_ms"] == pytest.approx(1e3 * arm.planned.ttft.value)
     said = together_sentence(found, beside)
     assert f"With γ={found.gamma} two pools take {rows[2]['gpus']:.0f} GPUs" in said
-    assert f"own prompts {rows[3]['gpus']:.0f}" in said
+    assert f"fewer than the {rows[3]['gpus']:.0f} of replicas that read their own" in said
 
 
 def test_the_demand_of_so_many_replicas_is_that_of_both() -> None:

@@ -119,11 +119,17 @@ def served_words(s: Scenario, found: Bill | None) -> str:
 def busy_words(p: Prediction) -> str:
     """At which load a replica is kept busy."""
     load, s = p.endpoint.load, p.scenario
+    others = _APART if s.decode_only == "yes" else ""
     if load is None or load.requests.loop == "held":
-        return f"A replica is busy with a batch of {s.batch:,}."
+        return f"A replica is busy with a batch of {s.batch:,}.{others}"
     if load.requests.loop == "open":
-        return "A replica is busy at the largest rate that it carries, its memory full."
-    return f"A replica is busy at {LOADS[load.requests.loop]} {s.concurrency or 0:,}."
+        return f"A replica is busy at the largest rate that it carries, its memory full.{others}"
+    return f"A replica is busy at {LOADS[load.requests.loop]} {s.concurrency or 0:,}.{others}"
+
+
+_APART = (
+    " Prompts are read by other workers, which are in no number here: How many GPUs counts them."
+)
 
 
 def energy_words(p: Prediction) -> str:

@@ -19,8 +19,8 @@ _NOTES = (
     "by others; each has its own.",
 )
 _DECODING_ALONE = (
-    "Prompts are read by other workers: GPUs, bills and the front are of the decoding pool alone. A "
-    "promised first token is not looked at, and a whole request begins where it decodes: How many "
+    "Prompts are read by other workers: GPUs, bills and the front are of the decoding pool alone; "
+    "a promised first token is not looked at, a whole request begins where it decodes. How many "
     "GPUs counts both pools, of one deployment."
 )
 

@@ -137,9 +137,10 @@ def pool_notes(found: Capacity) -> tuple[str, ...]:
         "First tokens and whole requests over the rate of a replica that decodes are with the "
         "other workers at their largest rate within what is promised; what is planned has the same "
         "share of it kept free as of replicas.",
-        "Not in it: routing, a cache of prefixes that one worker has and another has not, a "
-        "transfer that overlaps with reading or slows a step, links that requests share, how much "
-        "cache a worker holds until it has moved.",
+        "Not in it: a router that knows which worker is idle (waits would be shorter), a cache of "
+        "prefixes that one worker has and another has not, a transfer that overlaps with reading "
+        "or slows a step, links that requests share, how much cache a worker holds until it has "
+        "moved. One pool beside two drafts the same γ.",
     ]
     if "e2e" in found.slo or prefill.pool.limit == "e2e":
         told.append(
@@ -170,20 +171,23 @@ def _beside(apart: Arm, one: Arm) -> str:
             "two pools", "one pool")  # fmt: skip
         return f"{how} {keeps} alone can keep what is promised; {none} cannot at any rate."
     more = one.all_gpus.with_(apart.all_gpus, lambda before, now: fewer(now, before))
-    told = "as many" if not more.value else (
-        f"{_whole(abs(more.value))} {'more' if more.value > 0 else 'fewer'}")  # fmt: skip
+    own, count = "replicas that read their own prompts", _whole(apart.all_gpus.value)
+    said = f"{how} two pools take {count} GPUs, as many as {own}"
+    if more.value:
+        which = "more" if more.value > 0 else "fewer"
+        said = (
+            f"{how} two pools take {count} GPUs, {_whole(abs(more.value))} {which} than the "
+            f"{_whole(one.all_gpus.value)} of {own}"
+        )
+    said += _bills(apart, one)
     is_open = more.low is not None and more.high is not None and more.low < 0 < more.high
-    said = (
-        f"{how} two pools take {_whole(apart.all_gpus.value)} GPUs and replicas that read their "
-        f"own prompts {_whole(one.all_gpus.value)}: {told}"
-    )
-    if is_open:
-        said += ", and which takes fewer is open"
-    return f"{said}{_bills(apart, one)}."
+    return f"{said}; which takes fewer is open." if is_open else f"{said}."
 
 
 def _bills(apart: Arm, one: Arm) -> str:
     now, before = apart.usd_per_month, one.usd_per_month
     if now is None or before is None:
         return ""
+    if now.value == before.value:
+        return f" ({usd(now.value)} a month)"
     return f" ({usd(now.value)} a month against {usd(before.value)})"
