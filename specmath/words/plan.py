@@ -216,13 +216,13 @@ def _alone(one: SegmentAnswer) -> str:
     if one.split is None:
         return gain
     if one.split.more_per_month is None:
-        return f"{gain}, on {count(one.split.replicas, 'replica')} in two pools"
+        return f"{gain}, on {count(one.split.replicas, 'replica')}, its own and the others'"
     more = one.split.more_per_month
     price = (
         "at the same bill" if more == 0.0
         else f"for {usd(abs(more))} a month {'more' if more > 0.0 else 'less'}"
     )  # fmt: skip
-    return f"{gain}, {price} ({count(one.split.replicas, 'replica')} in two pools)"
+    return f"{gain}, {price} ({count(one.split.replicas, 'replica')}, its own and the others')"
 
 
 def day_sentence(answer: EndpointAnswer) -> str:
