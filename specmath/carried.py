@@ -29,10 +29,9 @@ from specmath.serving.loop import (
     Requests,
     chunks_of,
     first_token,
-    largest_rate,
-    open_loop,
     prompt_seconds,
 )
+from specmath.serving.open_loop import filled, largest_rate, open_loop
 from specmath.serving.pair import ServedPair
 
 __all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
@@ -48,7 +47,7 @@ holds, or that steps and prompts take as long for more of them."""
 USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
 """Of λ_max, between which the joint points are interpolated."""
 
-ROUNDS = 30
+SETTLED = 1e-4
 """Of the fixed point at a joint point: within a range that is far wider than what is left."""
 
 TINY = 1e-12
@@ -91,6 +90,16 @@ class _Kind:
 
 
 @dataclass(frozen=True, eq=False)
+class Full:
+    """Servers that are so full: requests a second, whether it stays so, and the times of each kind
+    of request that was asked for, all [batches, γ]."""
+
+    rate: FloatArray
+    carried: np.ndarray
+    times: Mapping[int | None, Mapping[str, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
 class Carried:
     """What serves: seconds over batches in the middle, τ over γ = 0 … K, and what is open.
 
@@ -119,7 +128,7 @@ class Carried:
     def most(self) -> FloatArray:
         """λ_max over γ."""
         step, prompt = self._seconds(self.held)
-        return largest_rate(self.requests, self.held, step, self.tokens, prompt)
+        return largest_rate(self.requests.decoded_tokens, self.held, step, self.tokens, prompt)
 
     def _seconds(self, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of a step and a prompt at that batch of each γ."""
@@ -127,12 +136,32 @@ class Carried:
                 self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
-        """Batch and times of a kind of request, at rates of each γ on the last axis."""
+        """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
+        each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
         batch, step, prompt, _, tpot, queue = open_loop(
-            self.requests, rates, self.tokens, self.held,
-            lambda held: self.grid.step(held) * self.factors,
-            lambda others, each: self.grid.prompt(others, each) * self.factors,
-        )  # fmt: skip
+            self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
+        )
+        return self._times(part, batch, step, prompt, tpot, queue)
+
+    def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
+        """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
+        n = self.requests.decoded_tokens
+        f = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
+        times = {
+            part: self._times(part, batch, f.step, f.prompt, f.tpot, f.queue) for part in parts
+        }
+        return Full(f.rate, f.carried, times)
+
+    def _step(self, batch: FloatArray) -> FloatArray:
+        return self.grid.step(batch) * self.factors
+
+    def _prompt(self, others: FloatArray, each_step: FloatArray) -> FloatArray:
+        return self.grid.prompt(others, each_step) * self.factors
+
+    def _times(
+        self, part: int | None, batch: FloatArray, step: FloatArray, prompt: FloatArray,
+        tpot: FloatArray, queue: FloatArray,
+    ) -> dict[str, FloatArray]:  # fmt: skip
         kind = self._kind(part)
         own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
         alone = self.alone * self.factors
@@ -191,7 +220,9 @@ class Carried:
         step, prompt = self._seconds(held)
         slope = np.where(held > before, (step - self._seconds(before)[0]), 0.0)
         slope = slope / np.maximum(held - before, 1e-9)
-        twice = largest_rate(self.requests, 2.0 * held, step + slope * held, self.tokens, prompt)
+        twice = largest_rate(
+            self.requests.decoded_tokens, 2.0 * held, step + slope * held, self.tokens, prompt
+        )
         return [
             "memory" if t > TWICE * m else "time" for t, m in zip(twice, self.most, strict=True)
         ]
@@ -258,10 +289,12 @@ class Carried:
         shape = (len(base.corners), max(slow.size, base.excess.size))
         last = np.full((1, 1), held)
         each = np.interp(last, g.batches, alone) * base.prompts * slow
-        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
+        most = np.broadcast_to(
+            largest_rate(self.requests.decoded_tokens, held, step(last), tokens, each), shape
+        )
         rate = np.array(USES)[:, None, None] * most
         batch, seconds, read, _, tpot, queue = open_loop(
-            self.requests, rate, tokens, held, step, prompt, ROUNDS
+            self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED
         )
 
         def times(part: int | None) -> Mapping[str, FloatArray]:

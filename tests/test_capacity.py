@@ -20,15 +20,8 @@ from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
 from specmath.scenario.files import build, from_toml, revised, to_link, to_toml
 from specmath.scenario.server import pair_of, requests_of
-from specmath.serving.loop import (
-    Grid,
-    Requests,
-    Steady,
-    first_token,
-    largest_rate,
-    open_loop,
-    steady,
-)
+from specmath.serving.loop import Grid, Requests, Steady, first_token, steady
+from specmath.serving.open_loop import filled, largest_rate, open_loop
 from specmath.tables import capacity_rates_table, capacity_table, gamma_capacity_table
 from specmath.words.capacity import capacity_sentence, crossover_sentence, limits_sentence
 
@@ -82,16 +75,9 @@ def by_halving(low: float, high: float, holds: Callable[[float], bool], rounds: 
 def test_a_step_that_takes_as_long_for_any_batch_by_hand() -> None:
     """100 tokens of 10 ms for 2, prompts of 20 ms, 10 requests/s: prompts fill a fifth of the time,
     κ = 1/0.64 − 1 others begin with one, and a token takes 5 ms / 0.8 + κ 20 ms / 200."""
-    asked = Requests(prompt_tokens=100, output_tokens=101, request_rate=1.0)
-    rate, step, prompt = np.array([10.0]), np.array([0.01]), np.array([0.02])
-    batch, _, _, busy, tpot, queue = open_loop(
-        asked,
-        rate,
-        np.array([2.0]),
-        40.0,
-        lambda held: step + 0 * held,
-        lambda o, _: 0 * o + prompt,
-    )
+    rate, step, prompt, tokens = (np.array([each]) for each in (10.0, 0.01, 0.02, 2.0))
+    steps, prompts = (lambda held: step + 0 * held), (lambda o, _: 0 * o + prompt)
+    batch, _, _, busy, tpot, queue = open_loop(100, rate, tokens, 40.0, steps, prompts)
     assert busy == pytest.approx(0.2)
     assert tpot == pytest.approx(0.00625 + 0.5625 * 0.02 / 200, rel=1e-9)
     assert batch == pytest.approx(1 + 10 * 100 * 0.00630625 + 0.5625, rel=1e-9)
@@ -100,8 +86,13 @@ def test_a_step_that_takes_as_long_for_any_batch_by_hand() -> None:
     first = first_token(np.array([1.0]), 0.0, step, 0.01, batch, prompt)
     assert first == pytest.approx(0.02 + 0.015)
     # 40 fill the memory: 1 / (0.02 + 0.5/40).
-    most = largest_rate(asked, 40.0, 0.01, 2.0, 0.02)
+    most = largest_rate(100, 40.0, 0.01, 2.0, 0.02)
     assert float(most) == pytest.approx(1 / 0.0325, rel=1e-12)
+    # The other way round: that batch is what 10 requests/s fill.
+    back = filled(100, batch, tokens, steps, prompts)
+    assert back.rate == pytest.approx(10.0, rel=1e-9)
+    assert back.tpot == pytest.approx(tpot, rel=1e-9)
+    assert back.queue == pytest.approx(queue, rel=1e-9)
 
 
 def test_replicas_gpus_and_dollars_by_hand() -> None:
