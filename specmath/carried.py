@@ -22,7 +22,7 @@ from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
-from specmath.scenario.parts import Part, of_kind
+from specmath.scenario.parts import Part, of_kind, unequal
 from specmath.scenario.server import requests_of
 from specmath.serving.loop import (
     Grid,
@@ -30,8 +30,9 @@ from specmath.serving.loop import (
     chunks_of,
     first_token,
     prompt_seconds,
+    room_for,
 )
-from specmath.serving.open_loop import filled, largest_rate, open_loop
+from specmath.serving.open_loop import filled, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 
 __all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
@@ -75,18 +76,19 @@ class Promise:
 @dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind of request, or all of them in the mean, over γ: `tokens` a step, `chunks` that read
-    its prompt; `beyond`: seconds that its prompt takes beyond the mean one, over the grid's batches
-    [batches, γ]; `decoded`: N − 1."""
+    its prompt, of which a step has `room` for so many; `beyond`: seconds that its prompt takes
+    beyond the mean one, over the grid's batches [batches, γ]; `decoded`: N − 1."""
 
     tokens: FloatArray
     chunks: FloatArray
+    room: FloatArray
     beyond: FloatArray
     decoded: int
 
     def only(self, gammas: list[int]) -> _Kind:
         """The same with those γ alone."""
         return replace(self, tokens=self.tokens[gammas], chunks=self.chunks[gammas],
-                       beyond=self.beyond[:, gammas])  # fmt: skip
+                       room=self.room[gammas], beyond=self.beyond[:, gammas])  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +140,16 @@ class Carried:
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
         """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
         each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
-        batch, step, prompt, _, tpot, queue = open_loop(
+        found = open_loop(
             self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
         )
-        return self._times(part, batch, step, prompt, tpot, queue)
+        return self._times(part, *found)
 
     def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
         n = self.requests.decoded_tokens
         f = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
-        times = {
-            part: self._times(part, batch, f.step, f.prompt, f.tpot, f.queue) for part in parts
-        }
+        times = {part: self._times(part, batch, f.step, f.prompt, f.busy, f.tpot) for part in parts}
         return Full(f.rate, f.carried, times)
 
     def _step(self, batch: FloatArray) -> FloatArray:
@@ -160,13 +160,16 @@ class Carried:
 
     def _times(
         self, part: int | None, batch: FloatArray, step: FloatArray, prompt: FloatArray,
-        tpot: FloatArray, queue: FloatArray,
+        busy: FloatArray, tpot: FloatArray,
     ) -> dict[str, FloatArray]:  # fmt: skip
         kind = self._kind(part)
         own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
         alone = self.alone * self.factors
         first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
-        return _times(kind, self.tokens, batch, tpot, first + queue)
+        first = first + queue_seconds(
+            batch, step, prompt, busy, self.kinds[0].room, self.requests.unequal
+        )
+        return _times(kind, self.tokens, batch, tpot, first)
 
     def _kind(self, part: int | None) -> _Kind:
         return self.kinds[0 if part is None else 1 + part]
@@ -293,9 +296,11 @@ class Carried:
             largest_rate(self.requests.decoded_tokens, held, step(last), tokens, each), shape
         )
         rate = np.array(USES)[:, None, None] * most
-        batch, seconds, read, _, tpot, queue = open_loop(
+        batch, seconds, read, busy, tpot = open_loop(
             self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED
         )
+
+        queue = queue_seconds(batch, seconds, read, busy, one.kinds[0].room, self.requests.unequal)
 
         def times(part: int | None) -> Mapping[str, FloatArray]:
             kind = one._kind(part)
@@ -409,7 +414,7 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
     assert pair is not None
     assert load is not None
     (held, *_) = requests_of(s)
-    asked = replace(held, batch=None, request_rate=1.0)
+    asked = replace(held, batch=None, request_rate=1.0, unequal=unequal(parts))
     top = len(load.step) - 1
     gammas = np.arange(top + 1)
     grid = _grid(pair, asked, top)
@@ -429,8 +434,9 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
 def _mean_kind(base: Endpoint, asked: Requests, grid: Grid) -> _Kind:
     gammas = np.arange(grid.prompts.shape[1])
     tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
-    chunks = chunks_of(asked, len(gammas))
-    return _Kind(tokens, chunks, np.zeros(grid.prompts.shape), asked.output_tokens - 1)
+    count = len(gammas)
+    return _Kind(tokens, chunks_of(asked, count), room_for(asked, count),
+                 np.zeros(grid.prompts.shape), asked.output_tokens - 1)  # fmt: skip
 
 
 def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...]) -> list[_Kind]:
@@ -443,6 +449,6 @@ def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...])
         prompts = prompt_seconds(base.pair, mine, grid.batches[:, None], gammas)
         found.append(
             _Kind(np.asarray(tokens, dtype=float), chunks_of(mine, len(gammas)),
-                  prompts - grid.prompts, mine.output_tokens - 1)
+                  room_for(mine, len(gammas)), prompts - grid.prompts, mine.output_tokens - 1)
         )  # fmt: skip
     return found

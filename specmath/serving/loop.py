@@ -32,14 +32,14 @@ from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
-from specmath.serving.open_loop import MOST_BUSY, largest_rate, open_loop
+from specmath.serving.open_loop import MOST_BUSY, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = [
     "Grid", "Loop", "Requests", "Steady", "chunks_of", "first_token", "own_prompt",
-    "prompt_seconds", "steady", "step_spread", "waiting_seconds",
+    "prompt_seconds", "room_for", "steady", "step_spread", "waiting_seconds",
 ]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
@@ -81,6 +81,9 @@ class Requests:
         Tokens of one step at most.
     decode_only
         Prompts are read by other workers.
+    unequal
+        E L² / (E L)² of the tokens that prompts bring, ≥ 1: of several kinds of request those who
+        come meet long ones more often. An open loop alone asks for it.
     """
 
     prompt_tokens: int
@@ -93,6 +96,7 @@ class Requests:
     prefix_hit_speculative: float = 0.0
     chunk_tokens: int = CHUNK_TOKENS
     decode_only: bool = False
+    unequal: float = 1.0
 
     def __post_init__(self) -> None:
         whole("prompt_tokens", self.prompt_tokens, 0)
@@ -100,6 +104,7 @@ class Requests:
         whole("chunk_tokens", self.chunk_tokens, 1)
         for name in ("prefix_hit", "prefix_hit_speculative"):
             real(name, getattr(self, name), 0, 1)
+        real("unequal", self.unequal, 1)
         loads = (self.batch, self.concurrency, self.request_rate)
         if sum(load is not None for load in loads) != 1:
             raise InputError(
@@ -412,6 +417,11 @@ def chunks_of(r: Requests, count: int) -> FloatArray:
     return np.ceil(_fresh(r, count) / r.chunk_tokens)
 
 
+def room_for(r: Requests, count: int) -> FloatArray:
+    """Prompts that the tokens of a step have room for, over so many γ from 0 on."""
+    return np.asarray(r.chunk_tokens / np.maximum(_fresh(r, count), 1.0))
+
+
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """B decode in every step, and each lost one is replaced at once."""
     batch = np.full(tokens.shape, float(r.batch or 1))
@@ -462,15 +472,17 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    batch, _, prompt, _, tpot, queue = (
+    batch, step, prompt, busy, tpot = (
         each[0] for each in open_loop(
             r.decoded_tokens, np.full((1, *tokens.shape), rate), tokens, grid.most, grid.step,
             grid.prompt,
         )
     )  # fmt: skip
-    ttft = _first_token(grid, r, batch, prompt) + queue
+    ttft = _first_token(grid, r, batch, prompt) + queue_seconds(
+        batch, step, prompt, busy, room_for(r, len(tokens)), r.unequal
+    )
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    waiting = tpot - grid.step(batch) / tokens
+    waiting = tpot - step / tokens
     return batch, waiting + (longer - 1.0) * tpot, longer * ttft
 
 

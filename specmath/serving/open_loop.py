@@ -16,6 +16,15 @@ The same over B₁ in place of λ needs no search of the batch: with u = 1/(1 �
     B₁ = u² + (N−1) step(B₁)/(τ P) (u − 1) + (u − 1)² (u + 1)/(2u)
 
 has one root u ≥ 1, since all of its right side rises, and λ = (1 − 1/u)/P.
+
+A prompt is read in the step after the one under way, with all that come meanwhile: S′ = D + P n(S)
+of a step of S seconds, n of Poisson's law, D the step without prompts. One that comes finds a step
+of E S²/E S = R, half of it left, and λR other prompts come in it, which end with it:
+
+    waiting = (½ + λP) R        R = D / (1 − λP) + P λP / (1 − λ²P²)
+
+(gated service: Takagi, Queueing Analysis, vol. 1, 1991). Where a step has room for one prompt or
+less, r ≤ 1, they are read in turn, as in M/D/1, each in T = P + D/r; between one and two, between.
 """
 
 from __future__ import annotations
@@ -28,12 +37,12 @@ from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray
 
-__all__ = ["MOST_BUSY", "Filled", "filled", "largest_rate", "open_loop"]
+__all__ = ["MOST_BUSY", "Filled", "filled", "largest_rate", "open_loop", "queue_seconds"]
 
 ROUNDS = 60
 """Of an open loop's fixed point at most: beside λ_max it takes forty, elsewhere about ten."""
 
-SETTLED = 1e-9
+SETTLED = 1e-12
 """Of the sequences in a step, by which a round moves nothing that counts."""
 
 STEEPEST = 0.99
@@ -55,7 +64,7 @@ def open_loop(
     step: Callable[[FloatArray], FloatArray],
     prompt: Callable[[FloatArray, FloatArray], FloatArray],
     settled: float = SETTLED,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
 
     Sought from an empty server, along the slope between the last two rounds: the first fixed point,
@@ -76,7 +85,7 @@ def open_loop(
     Returns
     -------
     tuple
-        B₁; seconds of a step; P; λP; TPOT; what a prompt waits for those in front of it.
+        B₁; seconds of a step; P; λP; TPOT.
     """
     n, held = decoded, np.asarray(most, dtype=float)
     first = step(np.ones(rate.shape))
@@ -108,8 +117,33 @@ def open_loop(
             if not rows.size:
                 break
     batch, seconds, each, busy, tpot = state
-    queue = busy * each / (2.0 * (1.0 - busy))
-    return batch, seconds, each, busy, tpot, queue
+    return batch, seconds, each, busy, tpot
+
+
+def queue_seconds(
+    batch: FloatArray, step: FloatArray, prompt: FloatArray, busy: FloatArray, room: ArrayLike,
+    unequal: float = 1.0,
+) -> FloatArray:  # fmt: skip
+    """What a prompt waits for others, beyond half a step of those who decode, seconds: 0 at λ = 0.
+
+    Parameters
+    ----------
+    batch, step, prompt, busy
+        B₁, seconds of a step, P and λP, of one shape.
+    room
+        r, prompts that a step has room for, > 0, of a shape that broadcasts.
+    unequal
+        E P² / (E P)² of prompts that differ, ≥ 1.
+    """
+    many = np.asarray(room, dtype=float)
+    decodes = np.minimum(batch - 1.0, 1.0) * step
+    found = decodes / (1.0 - busy) + unequal * prompt * busy / (1.0 - busy**2)
+    together = (0.5 + busy) * found - 0.5 * decodes
+    each = prompt + decodes / many
+    used = np.minimum(busy * each / np.where(prompt > 0.0, prompt, 1.0), MOST_BUSY)
+    in_turn = unequal * used * each / (2.0 * (1.0 - used))
+    share = np.clip(many - 1.0, 0.0, 1.0)
+    return np.asarray(share * together + (1.0 - share) * in_turn)
 
 
 def _slope(moved: FloatArray, followed: FloatArray, before: FloatArray) -> FloatArray:
@@ -123,9 +157,9 @@ def _slope(moved: FloatArray, followed: FloatArray, before: FloatArray) -> Float
 class Filled:
     """An open loop over B₁, all of one shape; seconds.
 
-    rate: λ, requests a second. step: of one. prompt, busy: P and λP. tpot, queue: as `open_loop`
-    has them. carried: whether the loop stays there; where it does not, a fuller server serves no
-    more, or prompts take more than `MOST_BUSY` of the time.
+    rate: λ, requests a second. step: of one. prompt, busy: P and λP. tpot: of a request. carried:
+    whether the loop stays there; where it does not, a fuller server serves no more, or prompts take
+    more than `MOST_BUSY` of the time.
     """
 
     rate: FloatArray
@@ -133,7 +167,6 @@ class Filled:
     prompt: FloatArray
     busy: FloatArray
     tpot: FloatArray
-    queue: FloatArray
     carried: np.ndarray
 
 
@@ -180,7 +213,6 @@ def filled(
         prompt=each,
         busy=busy,
         tpot=decode / decoded * u + (u**2 - 1.0) * each / (2.0 * decoded),
-        queue=busy * each * u / 2.0,
         carried=rises & (busy <= MOST_BUSY),
     )
 
