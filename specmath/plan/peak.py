@@ -31,11 +31,11 @@ __all__ = ["Bound", "Line", "Peak", "peak"]
 CLOSE = 1e-3
 """How near to the law a line is wanted between its knots, as a share of the value."""
 
+NARROW = 1e-4
+"""Of all τ, the least between two knots: the law has steps, where memory is full."""
+
 SMALL = 0.02
 """Shares of λ_max below which the miss is counted as if they were this large."""
-
-NARROW = 1e-6
-"""Of the whole, below which two knots are not parted: what jumps there has no line."""
 
 WITHIN = (0.25, 0.5, 0.75)
 """Where a line is looked at between two knots."""
