@@ -1,14 +1,25 @@
 """The workers that read prompts where others decode: a prompt's seconds, its queue, the rate.
 
-Disaggregated prefill: a worker reads prompts one after another and nobody decodes there. Its last
-step emits the first token; then the cache moves to a worker that decodes. Of a prompt in k chunks
+Disaggregated prefill: nobody decodes on a worker that reads prompts. Its last step of a prompt
+emits the first token; then the cache moves to a worker that decodes. A prompt of k chunks takes
 
     P = k step(1) + Σ (T(n) − T(1)) + attention,      and P_draft where a drafter reads it too
-    W = λ E[P²] / (2 (1 − λ E[P]))                    TTFT = P + W
-    λ = 2 W / (E[P²] + 2 W E[P])                      within a mean wait W; 1/E[P] at most
 
-step(1): a plain step of one sequence; T(n): the forward of a chunk. Arrivals are by Poisson's law
-and the kinds of request are mixed, a queue M/G/1 (Pollaczek and Khinchine), of one kind M/D/1.
+step(1): a plain step of one sequence; T(n): the forward of a chunk. Requests come by Poisson's law,
+λ a second, and wait W, so that TTFT = P + W. A step with room for several prompts reads all that
+came in the one before it, which end together: n of them take S = a + Σ b, with a + b = P (a is 0
+where a step has no room for two). As of `serving.open_loop`, but a worker with nothing to read
+stands still, with the chance p₀ after each step (gated service):
+
+    E S = (a + p₀ E b)/(1 − λ E b),   p₀ = e^(−λ E S),    n̄ = λ E S + p₀
+    E S² = (a² + 2 a E b n̄ + E b² n̄)/(1 − (λ E b)²)
+    W = β (½ + λ E b) E S²/E S,       β = λ E S/(λ E S + p₀)
+
+A step with room for one prompt or less reads them in turn, a queue M/G/1 (of one kind M/D/1),
+
+    W = λ E P²/(2 (1 − λ E P))
+
+and between one and two it is between. At most λ = 1/E(b + a/K) with the K that a step has room for.
 
 A promised first token leaves the queue S − P. A promised whole request leaves it, of what is left
 of S once the prompt is read and the cache has moved, a `QUEUE_SHARE`, and no longer than the mean
@@ -37,9 +48,15 @@ from specmath.serving.pair import ServedPair
 from specmath.steptime.prefill import prefill_seconds, shared_seconds
 
 __all__ = [
-    "PrefillPool", "Read", "disaggregated", "prefill_pools", "queue_seconds", "rate_within",
-    "read_by", "reading_pair",
+    "PrefillPool", "Read", "disaggregated", "prefill_pools", "read_by", "reading_pair",
+    "wait_in_turn", "wait_together",
 ]  # fmt: skip
+
+NEWTON = 6
+"""Steps to the mean step of a queue: a smooth equation, from beside its root."""
+
+HALVINGS = 40
+"""Of the rates among which that of a wait is sought."""
 
 QUEUE_SHARE = 0.25
 """Of a promised whole request, less its prompt and its transfer, that prompts may wait."""
@@ -51,20 +68,20 @@ BUSIEST = 0.98
 # ── formulas ─────────────────────────────────────────────────────────────────────────────────
 
 
-def queue_seconds(rate: ArrayLike, mean: ArrayLike, square: ArrayLike) -> FloatArray:
-    """Mean wait before service, λ E[P²] / (2 (1 − λ E[P])), of a queue M/G/1.
+def wait_in_turn(rate: ArrayLike, mean: ArrayLike, square: ArrayLike) -> FloatArray:
+    """Mean wait before service, λ E P²/(2 (1 − λ E P)), of a queue M/G/1.
 
     Parameters
     ----------
     rate
         λ ≥ 0, a second; array_like, all broadcast.
     mean, square
-        E[P] > 0 seconds, and E[P²] ≥ E[P]².
+        E P > 0 seconds, and E P² ≥ (E P)².
 
     Returns
     -------
     FloatArray
-        Seconds; inf from λ E[P] = 1 on.
+        Seconds; inf from λ E P = 1 on.
 
     References
     ----------
@@ -72,43 +89,58 @@ def queue_seconds(rate: ArrayLike, mean: ArrayLike, square: ArrayLike) -> FloatA
 
     Examples
     --------
-    >>> float(queue_seconds(5.0, 0.1, 0.01))  # half used: half as long as a prompt
+    >>> float(wait_in_turn(5.0, 0.1, 0.01))  # half used: half as long as a prompt
     0.05
     """
-    arrivals, first, second = (
-        real("rate", rate, 0), real("mean", mean, 0, low_open=True), real("square", square, 0)
-    )  # fmt: skip
-    free = 1.0 - arrivals * first
-    kept = free > 0.0
-    return np.where(kept, arrivals * second / (2.0 * np.where(kept, free, 1.0)), math.inf)
+    arrivals = real("rate", rate, 0)
+    used = arrivals * real("mean", mean, 0, low_open=True)
+    kept = used < 1.0
+    free = np.where(kept, 1.0 - used, 1.0)
+    return np.where(kept, arrivals * real("square", square, 0) / (2.0 * free), math.inf)
 
 
-def rate_within(wait: ArrayLike, mean: ArrayLike, square: ArrayLike) -> FloatArray:
-    """The rate at which `queue_seconds` is that wait: λ = 2 W / (E[P²] + 2 W E[P]).
+def wait_together(
+    rate: ArrayLike, once: ArrayLike, mean: ArrayLike, square: ArrayLike
+) -> FloatArray:
+    """Mean wait, beyond a prompt of one's own, where a step reads all that came in the one before.
 
     Parameters
     ----------
-    wait
-        W, seconds; array_like, all broadcast. Below 0: the rate is 0; inf: 1/E[P].
+    rate
+        λ ≥ 0, a second; array_like, all broadcast.
+    once
+        a ≥ 0, seconds of a step beside its prompts.
     mean, square
-        E[P] and E[P²], > 0.
+        E b > 0 seconds of each prompt in it, and E b² ≥ (E b)².
 
     Returns
     -------
     FloatArray
-        Requests a second, in [0, 1/E[P]].
+        Seconds; inf from λ E b = 1 on. Exact but for p₀, which is of the mean step.
+
+    References
+    ----------
+    Gated service: Takagi, Queueing Analysis, vol. 1, 1991.
 
     Examples
     --------
-    >>> float(rate_within(0.05, 0.1, 0.01))
-    5.0
+    >>> float(wait_together(5.0, 0.0, 0.1, 0.01))  # half used: ½ · 1 · 0.1/(1 − ¼)
+    0.0666...
     """
-    first, second = (real(name, of, 0, low_open=True) for name, of in
-                     (("mean", mean), ("square", square)))  # fmt: skip
-    twice = 2.0 * np.maximum(np.asarray(wait, dtype=float), 0.0)
-    some = np.isfinite(twice)
-    finite = np.where(some, twice, 0.0)
-    return np.where(some, finite / (second + finite * first), 1.0 / first)
+    arrivals, a = real("rate", rate, 0), real("once", once, 0)
+    b, second = real("mean", mean, 0, low_open=True), real("square", square, 0)
+    used = arrivals * b
+    kept = used < 1.0
+    used = np.where(kept, used, 0.0)
+    step = a + b
+    for _ in range(NEWTON):
+        idle = b * np.exp(-arrivals * step) / (1.0 - used)
+        step = step - (step - a / (1.0 - used) - idle) / (1.0 + arrivals * idle)
+    none = np.exp(-arrivals * step)
+    each = arrivals * step + none
+    squares = (a**2 + 2.0 * a * b * each + second * each) / (1.0 - used**2)
+    wait = arrivals * step / each * (0.5 + used) * squares / step
+    return np.where(kept, wait, math.inf)
 
 
 # ── one prompt ───────────────────────────────────────────────────────────────────────────────
@@ -116,13 +148,14 @@ def rate_within(wait: ArrayLike, mean: ArrayLike, square: ArrayLike) -> FloatArr
 
 @dataclass(frozen=True)
 class Read:
-    """Seconds of one prompt in one arm: `steps`, those of its chunks with one token in each;
-    `more`, what the other tokens add, the drafter's reading included; `full`, of both together
-    where every step is full of such prompts; `bytes` of its cache."""
+    """One prompt in one arm: seconds of its `steps` with one token in each, and what the other
+    tokens add (`more`), the drafter's reading included; of both the share that several prompts in
+    one step take `once`; its `tokens` to be read, and `bytes` of its cache."""
 
     steps: float
     more: float
-    full: float
+    once: float
+    tokens: int
     bytes: float
 
 
@@ -182,10 +215,11 @@ def _read(pair: ServedPair, asked: Requests, *, speculative: bool) -> Read:
     )
     steps = max(chunks, 1) * pair.plain_seconds
     more = max(0.0, whole - chunks * first)
-    # Prompts that fill a step share all but what each reads of its own cache.
-    shared = (steps - chunks * first + full) / together + whole - alone
+    # What a step that is full of them takes beyond one of them, each.
+    each = steps + more if together < 2 else (full - alone) / (together - 1) + whole - alone
+    once = max(0.0, 1.0 - each / (steps + more))
     holder = Memory(place, pair.drafter if speculative else None)
-    return Read(steps, more, shared if together > 1 else steps + more, holder.request_bytes(length))
+    return Read(steps, more, once, fresh, holder.request_bytes(length))
 
 
 # ── a pool ───────────────────────────────────────────────────────────────────────────────────
@@ -201,6 +235,9 @@ class PrefillPool:
         Of one worker.
     shares, seconds
         Of the requests, and P of each kind of them.
+    once, room
+        Of each P the share that several prompts in one step take once, and how many a step has
+        room for; and how many mean ones.
     wait
         The mean wait that what is promised leaves; None where that says nothing of prompts. Below
         0 where one alone takes too long.
@@ -208,8 +245,6 @@ class PrefillPool:
         What keeps a worker from a larger rate.
     headroom
         Share of that rate that is kept free.
-    sharing
-        How many times as many requests a worker carries whose steps are full of prompts.
     bytes, moved
         Of a kind's cache, which moves; and seconds, None where nobody says how fast.
     """
@@ -217,37 +252,62 @@ class PrefillPool:
     gpus: int
     shares: FloatArray
     seconds: tuple[Estimate, ...]
+    once: FloatArray
+    room: FloatArray
+    mean_room: float
     wait: Estimate | None
     limit: Limit
     headroom: float
-    sharing: float
     bytes: FloatArray
     moved: FloatArray | None
 
     @cached_property
     def prompt(self) -> Estimate:
-        """E[P], seconds."""
+        """E P, seconds."""
         return _of(lambda *each: self._mixed(each), *self.seconds)
-
-    @cached_property
-    def square(self) -> Estimate:
-        """E[P²]."""
-        return _of(lambda *each: self._mixed([one**2 for one in each]), *self.seconds)
 
     def _mixed(self, each: Sequence[FloatArray]) -> FloatArray:
         return np.asarray(sum(w * one for w, one in zip(self.shares, each, strict=True)))
 
+    def wait_at(self, rate: FloatArray, *seconds: FloatArray) -> FloatArray:
+        """Mean wait at that rate, where prompts of each kind take so long."""
+        together = min(max(self.mean_room - 1.0, 0.0), 1.0)
+        wait = np.zeros(np.broadcast_shapes(np.shape(rate), np.shape(seconds[0])))
+        if together > 0.0:
+            once = self._mixed([o * each for o, each in zip(self.once, seconds, strict=True)])
+            own = [(1.0 - o) * each for o, each in zip(self.once, seconds, strict=True)]
+            squares = self._mixed([each**2 for each in own])
+            wait = wait + together * wait_together(rate, once, self._mixed(own), squares)
+        if together < 1.0:
+            squares = self._mixed([each**2 for each in seconds])
+            wait = wait + (1.0 - together) * wait_in_turn(rate, self._mixed(seconds), squares)
+        return wait
+
     @cached_property
     def most(self) -> Estimate:
         """The largest rate of one worker, whatever a request waits."""
-        return self.prompt.map(lambda mean: 1.0 / mean)
+        full = self.shares * (1.0 - self.once * (1.0 - 1.0 / self.room))
+
+        def rate(*seconds: FloatArray) -> FloatArray:
+            return np.asarray(1.0 / sum(w * each for w, each in zip(full, seconds, strict=True)))
+
+        return _of(rate, *self.seconds)
 
     @cached_property
     def within(self) -> Estimate:
         """The largest rate within what is promised."""
         if self.wait is None:
             return self.most
-        return _of(rate_within, self.wait, self.prompt, self.square)
+        return _of(self._rate_of, self.wait, self.most, *self.seconds)
+
+    def _rate_of(self, wait: FloatArray, most: FloatArray, *seconds: FloatArray) -> FloatArray:
+        """The rate of a mean wait: waits rise with it; 0 below none."""
+        low, high = np.zeros(np.shape(wait)), np.broadcast_to(most, np.shape(wait))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            kept = self.wait_at(middle, *seconds) <= wait
+            low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+        return np.where(np.asarray(wait) > 0.0, low, 0.0)
 
     @property
     def planned(self) -> Estimate:
@@ -260,7 +320,7 @@ class PrefillPool:
     @cached_property
     def queue(self) -> Estimate:
         """Mean wait at the planned rate."""
-        return _of(queue_seconds, self.planned, self.prompt, self.square)
+        return _of(self.wait_at, self.planned, *self.seconds)
 
     @cached_property
     def longest(self) -> Estimate:
@@ -344,10 +404,12 @@ def _pool(
     size = np.array([each.bytes for each in read])
     link = s.transfer_gb_per_second
     gpus = (s.prefill_tensor_parallel or s.tensor_parallel) + (s.draft_gpus if arm else 0)
-    usual = float(shares @ [each.steps + each.more for each in read])
-    full = float(shares @ [each.full for each in read])
-    pool = PrefillPool(gpus, shares, seconds, None, "time", headroom, max(1.0, usual / full), size,
-                       None if link is None else size / (1e9 * link))  # fmt: skip
+    tokens = np.maximum([each.tokens for each in read], 1.0)
+    pool = PrefillPool(
+        gpus, shares, seconds, np.array([each.once for each in read]),
+        np.maximum(s.chunk_tokens // tokens, 1.0), s.chunk_tokens / float(shares @ tokens), None,
+        "time", headroom, size, None if link is None else size / (1e9 * link),
+    )  # fmt: skip
     waits = [_left(pool, each) for each in promises if each.name != "tpot"]
     if not waits:
         return pool

@@ -345,14 +345,15 @@ def test_workers_of_one_kind_are_those_of_the_same_scenario() -> None:
 
 
 def test_workers_of_several_kinds_queue_by_the_second_moment() -> None:
-    """Each kind's prompt takes what it takes alone; one in four of sixteen times the length."""
-    short, long = (pools(prompt_tokens=n)[0].prompt.value for n in (500, 8000))
-    plain, ours = pools(segments=KINDS)
+    """Each kind's prompt takes what it takes alone; no step holds two of them, one in four is three
+    times as long. The short ones are promised 2 s, the long ones 3 s: what leaves less to wait."""
+    kinds = [KINDS[0] | {"prompt_tokens": 9000, "slo_ttft_ms": 2000},
+             KINDS[1] | {"prompt_tokens": 27_000, "slo_ttft_ms": 3000}]  # fmt: skip
+    short, long = (pools(prompt_tokens=n)[0].prompt.value for n in (9000, 27_000))
+    plain, ours = pools(segments=kinds)
     mean, square = 0.75 * short + 0.25 * long, 0.75 * short**2 + 0.25 * long**2
     assert plain.prompt.value == pytest.approx(mean)
-    assert plain.square.value == pytest.approx(square)
-    # The short ones are promised 200 ms, the long ones 900 ms: what leaves the queue least.
-    wait = min(0.2 - short, 0.9 - long)
+    wait = min(2.0 - short, 3.0 - long)
     assert plain.within.value == pytest.approx(2 * wait / (square + 2 * wait * mean), rel=1e-9)
     assert ours.prompt.value > mean
     told_twice = pools(segments=[{**KINDS[0], "name": n, "share": 0.5} for n in "ab"])[0]

@@ -20,9 +20,6 @@ __all__ = ["APART", "TOGETHER", "all_gpus_words", "fewer", "moved_words", "pool_
 APART, TOGETHER = "Two pools", "One pool"
 """Who reads the prompts, in a cell."""
 
-SHARED = 1.1
-"""How many times as many prompts a worker must carry for shared steps to be worth a word."""
-
 
 def span(number: Estimate, show: Callable[[float | None], str]) -> str:
     """The middle with its range in brackets."""
@@ -81,18 +78,10 @@ def prefill_sentence(arm: Arm) -> str:
 
 
 def pool_remarks(found: Capacity) -> tuple[str, ...]:
-    """What must be known of the numbers of two pools: what is not counted, and what errs high."""
-    prefill = found.speculative.prefill
-    if prefill is None:
+    """What must be known of the numbers of two pools."""
+    if found.speculative.prefill is None:
         return ()
-    told = [moved_words(found)]
-    if prefill.pool.sharing >= SHARED:
-        told.append(
-            "Prompts are read one after another. An engine whose steps are full of prompts as "
-            f"short as these carries up to {prefill.pool.sharing:.1f} times as many: the GPUs that "
-            "read prompts are an upper end."
-        )
-    return tuple(told)
+    return (moved_words(found),)
 
 
 def moved_words(found: Capacity) -> str:
@@ -127,9 +116,8 @@ def pool_notes(found: Capacity) -> tuple[str, ...]:
     gpus = count(prefill.pool.gpus, "GPU")
     assumed = "" if s.prefill_tensor_parallel else " (assumed: as many as decode)"
     queue = (
-        "requests come at random, are spread evenly and are read one after another (a queue "
-        "M/G/1); where an engine reads several in one step they end together, and the first token "
-        "of prompts of thousands of tokens comes up to a fifth later"
+        "requests come at random and are spread evenly; a step reads all that came in the one "
+        "before it, which end together, where it has room for several, else one after another"
     )
     told = [
         f"Prompts are read by workers of {gpus}{assumed}, of the kind that decode: {queue}. They "
