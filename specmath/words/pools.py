@@ -73,8 +73,12 @@ def prefill_sentence(arm: Arm) -> str:
         "ttft": ", within the time to the first token",
         "e2e": ", within its share of a whole request",
     }.get(pool.limit, ", busy all the time")
-    first = f"the first token comes after {span(pool.first, _ms)} ms"
-    return f"A worker that reads prompts takes {reads} and carries {rate}{by}; as planned {first}."
+    free = 1.0 - pool.planned.value / pool.within.value
+    first = f"with {free:.0%} of that kept free the first token comes after"
+    return (
+        f"A worker that reads prompts takes {reads} and carries {rate}{by}; {first} "
+        f"{span(pool.first, _ms)} ms."
+    )
 
 
 def pool_remarks(found: Capacity) -> tuple[str, ...]:
@@ -123,8 +127,8 @@ def pool_notes(found: Capacity) -> tuple[str, ...]:
         f"Prompts are read by workers of {gpus}{assumed}, of the kind that decode: {queue}. They "
         "emit the first token; with speculation the draft reads the prompt as well.",
         "First tokens and whole requests over the rate of a replica that decodes are with the "
-        "other workers at their largest rate within what is promised; what is planned has the same "
-        "share of it kept free as of replicas.",
+        "other workers at their largest rate within what is promised; those of the tables of GPUs "
+        "have the same share of it kept free as of replicas, before whole workers are counted.",
         "Not in it: a router that knows which worker is idle (waits would be shorter), a cache of "
         "prefixes that one worker has and another has not, a transfer that overlaps with reading "
         "or slows a step, links that requests share, how much cache a worker holds until it has "
