@@ -189,8 +189,23 @@ def tail_notes(found: Tails) -> tuple[str, ...]:
             "Where all outputs are equally long, as in many benchmarks, prompts come together: a "
             "gap at p99 is then a step full of prompts."
         )
+    notes.append(_lengths_note(found))
     notes.append(
-        "Not in it: bursts of arrivals, outputs and prompts of mixed length, steps that take "
-        "longer by themselves, the network."
+        "Not in it: bursts of arrivals, steps that take longer by themselves, the network."
     )
     return tuple(notes)
+
+
+def _lengths_note(found: Tails) -> str:
+    prompt, output = found.lengths
+    if not prompt and not output:
+        return (
+            "All prompts and all outputs are taken to be of one length: give how far they spread "
+            "(spread of output lengths, of prompt lengths) and slow requests are longer ones too."
+        )
+    told = [
+        f"{name} spread by {significant(each, 2)} of their mean"
+        for name, each in (("outputs", output), ("prompts", prompt))
+        if each
+    ]
+    return f"Lengths are lognormal: {' and '.join(told)}. Real engines cut the longest."
