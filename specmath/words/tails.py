@@ -51,9 +51,10 @@ GAP_TOOLS: dict[Gap, str] = {
 def tail_sentence(found: Tails) -> str:
     """What a request takes at p99 in both arms, and how that gain compares with the mean's."""
     arms = found.whole
-    what = f"a request of {found.tokens:,} tokens takes"
+    mean = " in the mean" if found.lengths[1] else ""
+    what = f"a request of {found.tokens:,} tokens{mean} takes"
     if found.request is None:
-        what = f"the {found.tokens - 1:,} tokens after the first take"
+        what = f"the {found.tokens - 1:,} tokens{mean} after the first take"
     plain, ours = (_time(arm.at(SLOWEST), found) for arm in (arms.plain, arms.speculative))
     if found.gamma == 0:
         return (
@@ -107,9 +108,10 @@ def curve_words(found: Tails) -> str:
     """How many steps a request takes, and how the curve is read."""
     _, steps = found.steps
     deviation = steps.variance**0.5
+    of = f" of {found.tokens:,} tokens" if found.lengths[1] else ""
     told = (
         "To the right the slow requests: 1 in 10 takes longer than at 90%, 1 in 100 than at 99%. "
-        f"With γ={found.gamma} a request takes {significant(steps.mean)} steps in the mean, "
+        f"With γ={found.gamma} a request{of} takes {significant(steps.mean)} steps in the mean, "
         f"standard deviation {significant(deviation)}; without speculation "
         f"{found.steps[0].steps[0]:,}."
     )
