@@ -19,7 +19,8 @@ A step with room for one prompt or less reads them in turn, a queue M/G/1 (of on
 
     W = λ E P²/(2 (1 − λ E P))
 
-and between one and two it is between. At most λ = 1/E(b + a/K) with the K that a step has room for.
+and between one and two it is between. Means are over the kinds of request and the lengths of each.
+At most λ = 1/E(b + a/K) with the K that a step has room for.
 
 A promised first token leaves the queue S − P. A promised whole request leaves it, of what is left
 of S once the prompt is read and the cache has moved, a `QUEUE_SHARE`, and no longer than the mean
@@ -40,6 +41,7 @@ from numpy.typing import ArrayLike
 from specmath.carried import Before, Carried, Limit, Promise
 from specmath.checks import FloatArray, InputError, real
 from specmath.estimate import Estimate
+from specmath.lengths import in_groups
 from specmath.scenario import Scenario
 from specmath.scenario.server import requests_of
 from specmath.serving.loop import Requests
@@ -146,16 +148,18 @@ def wait_together(
 # ── one prompt ───────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Read:
-    """One prompt in one arm: seconds of its `steps` with one token in each, and what the other
-    tokens add (`more`), the drafter's reading included; of both the share that several prompts in
-    one step take `once`; its `tokens` to be read, and `bytes` of its cache."""
+    """Prompts of one kind of request in one arm, over their lengths: `shares` of each; seconds of
+    its `steps` with one token in each, and what the other tokens add (`more`), the drafter's
+    reading included; of both the share that several in one step take `once`; `tokens` to be read.
+    `bytes`: of the cache of a mean one."""
 
-    steps: float
-    more: float
-    once: float
-    tokens: int
+    shares: FloatArray
+    steps: FloatArray
+    more: FloatArray
+    once: FloatArray
+    tokens: FloatArray
     bytes: float
 
 
@@ -186,40 +190,47 @@ def reading_pair(pair: ServedPair, s: Scenario) -> ServedPair:
 
 
 def read_by(pair: ServedPair, asked: Requests) -> tuple[Read, Read]:
-    """One prompt of those requests on a pair (of `reading_pair`), without speculation and with it.
+    """Prompts of those requests on a pair (of `reading_pair`), without speculation and with it.
 
-    The first token takes a step even where nothing is left to read.
+    The first token takes a step even where nothing is left to read. Lengths that spread are taken
+    as lognormal.
     """
     return _read(pair, asked, speculative=False), _read(pair, asked, speculative=True)
 
 
 def _read(pair: ServedPair, asked: Requests, *, speculative: bool) -> Read:
     r, place = replace(asked, decode_only=False), pair.place
-    length = r.prompt_tokens
+    lengths, shares = in_groups(math.sqrt(r.unequal - 1.0))
+    lengths = np.rint(r.prompt_tokens * lengths)
     hit = r.prefix_hit_speculative if speculative else r.prefix_hit
     # Of a prompt that the cache holds whole, the last token is read again.
-    cached = min(math.floor(hit * length), max(length - 1, 0))
-    fresh = length - cached
+    cached = np.minimum(np.floor(hit * lengths), np.maximum(lengths - 1.0, 0.0))
+    fresh, chunk = lengths - cached, r.chunk_tokens
     own = pair.drafter.prefill_place(place) if speculative else None
     places = [place, *([own] if own is not None else [])]
-    chunk = r.chunk_tokens
-    chunks, together = math.ceil(fresh / chunk), max(1, chunk // fresh if fresh else 1)
+    chunks, together = np.ceil(fresh / chunk), _in_a_step(fresh, chunk)
     first = float(shared_seconds(place, np.array([1.0]))[0])
-    whole = sum(
-        float(prefill_seconds(each, length, 0, chunk_tokens=chunk, cached_tokens=cached))
-        for each in places
-    )
+    whole = np.sum(
+        [prefill_seconds(each, lengths, 0, chunk_tokens=chunk, cached_tokens=cached)
+         for each in places], axis=0,
+    )  # fmt: skip
     alone, full = (
-        sum(float(shared_seconds(each, np.array([float(n)]))[0]) for each in places)
+        np.sum([shared_seconds(each, n) for each in places], axis=0)
         for n in (fresh, together * fresh)
     )
-    steps = max(chunks, 1) * pair.plain_seconds
-    more = max(0.0, whole - chunks * first)
+    steps = np.maximum(chunks, 1.0) * pair.plain_seconds
+    more = np.maximum(whole - chunks * first, 0.0)
     # What a step that is full of them takes beyond one of them, each.
-    each = steps + more if together < 2 else (full - alone) / (together - 1) + whole - alone
-    once = max(0.0, 1.0 - each / (steps + more))
+    each = (full - alone) / np.maximum(together - 1.0, 1.0) + whole - alone
+    once = np.where(together < 2.0, 0.0, np.maximum(1.0 - each / (steps + more), 0.0))
     holder = Memory(place, pair.drafter if speculative else None)
-    return Read(steps, more, once, fresh, holder.request_bytes(length))
+    size = holder.request_bytes(r.prompt_tokens)
+    return Read(shares, steps, more, once, fresh, size)
+
+
+def _in_a_step(fresh: FloatArray, chunk: int) -> FloatArray:
+    """Whole prompts of so many tokens that a step has room for, at least 1; 1 of none."""
+    return np.where(fresh > 0.0, np.maximum(chunk // np.maximum(fresh, 1.0), 1.0), 1.0)
 
 
 # ── a pool ───────────────────────────────────────────────────────────────────────────────────
@@ -234,10 +245,13 @@ class PrefillPool:
     gpus
         Of one worker.
     shares, seconds
-        Of the requests, and P of each kind of them.
-    once, room
-        Of each P the share that several prompts in one step take once, and how many a step has
-        room for; and how many mean ones.
+        Of each kind in the requests, and its mean P.
+    once, own, own_square, square
+        E a, E b, E b² and E P² of all of them.
+    most
+        The largest rate of one worker, whatever a request waits.
+    room
+        Mean prompts that a step has room for.
     wait
         The mean wait that what is promised leaves; None where that says nothing of prompts. Below
         0 where one alone takes too long.
@@ -252,9 +266,12 @@ class PrefillPool:
     gpus: int
     shares: FloatArray
     seconds: tuple[Estimate, ...]
-    once: FloatArray
-    room: FloatArray
-    mean_room: float
+    once: Estimate
+    own: Estimate
+    own_square: Estimate
+    square: Estimate
+    most: Estimate
+    room: float
     wait: Estimate | None
     limit: Limit
     headroom: float
@@ -264,48 +281,41 @@ class PrefillPool:
     @cached_property
     def prompt(self) -> Estimate:
         """E P, seconds."""
-        return _of(lambda *each: self._mixed(each), *self.seconds)
+        return _of(
+            lambda *each: sum(w * one for w, one in zip(self.shares, each, strict=True)),
+            *self.seconds,
+        )
 
-    def _mixed(self, each: Sequence[FloatArray]) -> FloatArray:
-        return np.asarray(sum(w * one for w, one in zip(self.shares, each, strict=True)))
+    def wait_at(self, rate: Estimate) -> Estimate:
+        """Mean wait at that rate."""
+        return _of(self._wait, rate, *self._moments)
 
-    def wait_at(self, rate: FloatArray, *seconds: FloatArray) -> FloatArray:
-        """Mean wait at that rate, where prompts of each kind take so long."""
-        together = min(max(self.mean_room - 1.0, 0.0), 1.0)
-        wait = np.zeros(np.broadcast_shapes(np.shape(rate), np.shape(seconds[0])))
-        if together > 0.0:
-            once = self._mixed([o * each for o, each in zip(self.once, seconds, strict=True)])
-            own = [(1.0 - o) * each for o, each in zip(self.once, seconds, strict=True)]
-            squares = self._mixed([each**2 for each in own])
-            wait = wait + together * wait_together(rate, once, self._mixed(own), squares)
-        if together < 1.0:
-            squares = self._mixed([each**2 for each in seconds])
-            wait = wait + (1.0 - together) * wait_in_turn(rate, self._mixed(seconds), squares)
-        return wait
+    @property
+    def _moments(self) -> tuple[Estimate, ...]:
+        return self.once, self.own, self.own_square, self.prompt, self.square
 
-    @cached_property
-    def most(self) -> Estimate:
-        """The largest rate of one worker, whatever a request waits."""
-        full = self.shares * (1.0 - self.once * (1.0 - 1.0 / self.room))
-
-        def rate(*seconds: FloatArray) -> FloatArray:
-            return np.asarray(1.0 / sum(w * each for w, each in zip(full, seconds, strict=True)))
-
-        return _of(rate, *self.seconds)
+    def _wait(
+        self, rate: FloatArray, once: FloatArray, own: FloatArray, own_square: FloatArray,
+        prompt: FloatArray, square: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        share = min(max(self.room - 1.0, 0.0), 1.0)
+        together = wait_together(rate, once, own, own_square) if share > 0.0 else 0.0
+        in_turn = wait_in_turn(rate, prompt, square) if share < 1.0 else 0.0
+        return np.asarray(share * together + (1.0 - share) * in_turn)
 
     @cached_property
     def within(self) -> Estimate:
         """The largest rate within what is promised."""
         if self.wait is None:
             return self.most
-        return _of(self._rate_of, self.wait, self.most, *self.seconds)
+        return _of(self._rate_of, self.wait, self.most, *self._moments)
 
-    def _rate_of(self, wait: FloatArray, most: FloatArray, *seconds: FloatArray) -> FloatArray:
+    def _rate_of(self, wait: FloatArray, most: FloatArray, *moments: FloatArray) -> FloatArray:
         """The rate of a mean wait: waits rise with it; 0 below none."""
         low, high = np.zeros(np.shape(wait)), np.broadcast_to(most, np.shape(wait))
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            kept = self.wait_at(middle, *seconds) <= wait
+            kept = self._wait(middle, *moments) <= wait
             low, high = np.where(kept, middle, low), np.where(kept, high, middle)
         return np.where(np.asarray(wait) > 0.0, low, 0.0)
 
@@ -320,7 +330,7 @@ class PrefillPool:
     @cached_property
     def queue(self) -> Estimate:
         """Mean wait at the planned rate."""
-        return _of(self.wait_at, self.planned, *self.seconds)
+        return self.wait_at(self.planned)
 
     @cached_property
     def longest(self) -> Estimate:
@@ -343,7 +353,7 @@ class PrefillPool:
         return None if self.moved is None else float(self.shares @ self.moved)
 
 
-def _of(combine: Callable[..., FloatArray], *each: Estimate) -> Estimate:
+def _of(combine: Callable[..., ArrayLike], *each: Estimate) -> Estimate:
     """A function of several numbers of one endpoint, point by point."""
     value = float(np.asarray(combine(*(one.value for one in each))))
     points = None
@@ -389,9 +399,10 @@ def prefill_pools(
     kinds = [part.scenario for part in base.parts] or [s]
     shares = np.array([part.share for part in base.parts] or [1.0])
     read = [read_by(pair, requests_of(each)[0]) for each in kinds]
+    shares = shares / shares.sum()
     return (
-        _pool(server, shares / shares.sum(), [each[0] for each in read], promises, headroom, 0),
-        _pool(server, shares / shares.sum(), [each[1] for each in read], promises, headroom, 1),
+        _pool(server, shares, [each[0] for each in read], promises, headroom, 0),
+        _pool(server, shares, [each[1] for each in read], promises, headroom, 1),
     )
 
 
@@ -399,17 +410,37 @@ def _pool(
     server: Carried, shares: FloatArray, read: Sequence[Read], promises: Sequence[Promise],
     headroom: float, arm: int,
 ) -> PrefillPool:  # fmt: skip
-    s = server.base.scenario
-    seconds = tuple(_seconds(server, each, arm) for each in read)
+    s, factor = server.base.scenario, float(server.factors[min(arm, len(server.factors) - 1)])
     size = np.array([each.bytes for each in read])
     link = s.transfer_gb_per_second
-    gpus = (s.prefill_tensor_parallel or s.tensor_parallel) + (s.draft_gpus if arm else 0)
-    tokens = np.maximum([each.tokens for each in read], 1.0)
+    all_shares = np.concatenate([w * each.shares for w, each in zip(shares, read, strict=True)])
+    steps, more, once, tokens = (
+        np.concatenate([getattr(each, name) for each in read])
+        for name in ("steps", "more", "once", "tokens")
+    )
+
+    def mean(weights: FloatArray, power: int = 1) -> Estimate:
+        """Σ w P^power over all lengths of all kinds."""
+        return _taken(server, steps, more, weights, factor, power)
+
+    kinds = np.repeat(np.arange(len(read)), [len(each.steps) for each in read])
+    full = mean(all_shares * (1.0 - once * (1.0 - 1.0 / _in_a_step(tokens, s.chunk_tokens))))
     pool = PrefillPool(
-        gpus, shares, seconds, np.array([each.once for each in read]),
-        np.maximum(s.chunk_tokens // tokens, 1.0), s.chunk_tokens / float(shares @ tokens), None,
-        "time", headroom, size, None if link is None else size / (1e9 * link),
-    )  # fmt: skip
+        gpus=(s.prefill_tensor_parallel or s.tensor_parallel) + (s.draft_gpus if arm else 0),
+        shares=shares,
+        seconds=tuple(mean((kinds == i) * all_shares / w) for i, w in enumerate(shares)),
+        once=mean(all_shares * once),
+        own=mean(all_shares * (1.0 - once)),
+        own_square=mean(all_shares * (1.0 - once) ** 2, 2),
+        square=mean(all_shares, 2),
+        most=full.map(lambda seconds: 1.0 / seconds),
+        room=s.chunk_tokens / max(float(all_shares @ tokens), 1.0),
+        wait=None,
+        limit="time",
+        headroom=headroom,
+        bytes=size,
+        moved=None if link is None else size / (1e9 * link),
+    )
     waits = [_left(pool, each) for each in promises if each.name != "tpot"]
     if not waits:
         return pool
@@ -418,14 +449,19 @@ def _pool(
     return replace(pool, wait=wait, limit=waits[least][1])
 
 
-def _seconds(server: Carried, read: Read, arm: int) -> Estimate:
-    """P, off by what steps are, and what prompts add by the error of prompts besides."""
-    base = server.base
-    plain, factor = base.plain, float(server.factors[min(arm, len(server.factors) - 1)])
+def _taken(
+    server: Carried, steps: FloatArray, more: FloatArray, weights: FloatArray, factor: float,
+    power: int,
+) -> Estimate:  # fmt: skip
+    """Σ w P^power: P is off by what steps are, and what prompts add by the error of prompts
+    besides."""
+    plain, error = server.base.plain, server.base.prompts
     assert plain is not None
     slow = np.ones((1, 1)) if plain.points is None else np.asarray(plain.points / plain.value)
-    points = (read.steps + read.more * base.prompts) * slow * factor
-    return server.estimate((read.steps + read.more) * factor, np.atleast_2d(points))
+    each = (steps[:, None] + more[:, None] * error) ** power
+    points = (weights @ each) * (factor * slow) ** power
+    value = float(weights @ ((steps + more) * factor) ** power)
+    return server.estimate(value, np.atleast_2d(points))
 
 
 def _left(pool: PrefillPool, promise: Promise) -> tuple[Estimate, Limit]:

@@ -19,15 +19,14 @@ from specmath.predict import predict
 from specmath.prefill_pool import (
     QUEUE_SHARE,
     PrefillPool,
-    read_by,
     reading_pair,
     wait_in_turn,
     wait_together,
 )
 from specmath.scenario import Scenario
-from specmath.scenario.files import build, from_toml, revised, to_link, to_toml
-from specmath.scenario.server import pair_of, requests_of
-from specmath.steptime.prefill import shared_seconds
+from specmath.scenario.files import build, from_toml, to_link, to_toml
+from specmath.scenario.server import pair_of
+from specmath.steptime.prefill import attention_seconds, shared_seconds
 from specmath.tables import capacity_table, pools_table
 from specmath.words.capacity import capacity_notes, capacity_sentence, limits_sentence
 from specmath.words.pools import moved_words, pool_remarks, together_sentence
@@ -154,13 +153,9 @@ def engine(s: Scenario, lengths: Sequence[int]) -> Callable[[list[tuple[int, int
     pair = reading_pair(pair_of(s), s)
     forward = shared_seconds(pair.place, np.arange(1.0, 8193.0))
     over = pair.plain_seconds - forward[0]
-    attention = {}
-    for n in lengths:
-        plain, _ = read_by(pair, requests_of(revised(s, {"prompt_tokens": n}))[0])
-        full, rest = divmod(n, 8192)
-        chunks = [8192] * full + ([rest] if rest else [])
-        alone = sum(over + forward[tokens - 1] for tokens in chunks)
-        attention[n] = (plain.steps + plain.more - alone) / n
+    each = np.unique(lengths)
+    cost = attention_seconds(pair.place, each.astype(float), each / 2.0) / each
+    attention = dict(zip(each.tolist(), cost.tolist(), strict=True))
 
     def seconds(reads: list[tuple[int, int]]) -> float:
         tokens = sum(take for _, take in reads)
@@ -198,6 +193,20 @@ def test_the_first_token_of_two_kinds_step_by_step() -> None:
     seconds = engine(build(SERVED), [600, 4000])
     seen = [shared_ttft(0.6 * pool.most.value, lengths, seconds, seed) for seed in range(3)]
     assert pool.first.value == pytest.approx(float(np.mean(seen)), rel=0.06)
+
+
+@pytest.mark.parametrize(("mean", "low", "high"), [(1024, 0.95, 1.1), (6000, 0.93, 1.05)])
+def test_lengths_that_spread_step_by_step(mean: int, low: float, high: float) -> None:
+    """Lognormal, as far from their mean as it is long."""
+    sigma = math.sqrt(math.log(2.0))
+    lengths = np.random.default_rng(8).lognormal(math.log(mean) - sigma**2 / 2, sigma, 20_000)
+    lengths = np.maximum(np.rint(lengths), 1).astype(int)
+    found = of(prompt_tokens=mean, prompt_spread=1.0, headroom=0.5)
+    pool, alike = pool_of(found, plain=True), pool_of(of(prompt_tokens=mean), plain=True)
+    assert pool.prompt.value > alike.prompt.value, "attention grows with the square"
+    seconds = engine(build(SERVED), lengths.tolist())
+    seen = [shared_ttft(0.5 * pool.most.value, lengths, seconds, seed) for seed in range(3)]
+    assert low < pool.first.value / float(np.mean(seen)) < high
 
 
 # ── one prompt ───────────────────────────────────────────────────────────────────────────────
@@ -336,8 +345,7 @@ def test_the_whole_request_is_split_between_the_pools() -> None:
         left = 2.5 - pool.prompt.value - pool.moving
         wait = min(pool.prompt.value, QUEUE_SHARE * left)
         assert pool.longest.value == pytest.approx(wait)
-        seconds = np.array(pool.prompt.value)
-        assert float(pool.wait_at(np.array(pool.within.value), seconds)) == pytest.approx(wait)
+        assert pool.wait_at(pool.within).value == pytest.approx(wait)
         assert arm.limit == "e2e"
         assert full.e2e.value == pytest.approx(2.5, rel=1e-6)
         # What passes before the second token beside the first and the transfer is half a step.

@@ -28,7 +28,8 @@ from specmath.predict import Prediction, of_endpoint, predict
 from specmath.prefill_pool import PrefillPool
 from specmath.scenario.endpoint import for_part
 from specmath.scenario.parts import Part, blended
-from specmath.tails import Spread, Tails, mixed, tails
+from specmath.spread import Spread, mixed
+from specmath.tails import Tails, tails
 
 __all__ = ["QUANTILES", "Do", "EndpointAnswer", "PlanAnswer", "SegmentAnswer", "Split", "decided"]
 
