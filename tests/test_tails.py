@@ -302,7 +302,7 @@ def test_requests_of_different_lengths_by_simulation(gamma: int) -> None:
     alike = tails(predict(Scenario(**one_length, request_rate=rate))).request
     assert law is not None
     assert alike is not None
-    traffic = poisson(rate, 1024, 256, requests=8000, spreads=(1.0, 0.8), seed=1)
+    traffic = poisson(rate, 1024, 256, requests=20_000, spreads=(1.0, 0.8), seed=1)
     arm = served(p.endpoint, traffic)[gamma > 0]
     said, one = ((each.speculative if gamma else each.plain) for each in (law, alike))
     for level in (0.5, 0.9, 0.99):

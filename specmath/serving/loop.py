@@ -22,6 +22,7 @@ All of it is a mean field: no spread of lengths. docs/simulate.md lays it beside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, IntArray, real, whole
+from specmath.lengths import in_groups
 from specmath.serving.memory import Memory
 from specmath.serving.open_loop import MOST_BUSY, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
@@ -407,8 +409,10 @@ def own_prompt(pair: ServedPair, r: Requests, load: Steady) -> FloatArray:
 def prompt_seconds(
     pair: ServedPair, r: Requests, others: FloatArray, gammas: IntArray
 ) -> FloatArray:
-    """P beside so many others, at those γ: both broadcast."""
-    plain, drafting = _prompts(pair, r, r.prompt_tokens, others)
+    """P beside so many others, at those γ: both broadcast. Of lengths that spread, the mean."""
+    lengths, shares = in_groups(math.sqrt(r.unequal - 1.0))
+    each = _prompts(pair, r, np.rint(r.prompt_tokens * lengths), np.asarray(others)[..., None])
+    plain, drafting = (seconds @ shares for seconds in each)
     return np.where(gammas == 0, plain, drafting)
 
 
