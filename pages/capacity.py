@@ -7,7 +7,7 @@ require_frame()
 import streamlit as st  # noqa: E402
 
 from pages.ui import furniture  # noqa: E402
-from pages.ui.capacity import needs_prompts  # noqa: E402
+from pages.ui.capacity import needs_prompts, show_pools  # noqa: E402
 from pages.ui.deployments import show_search  # noqa: E402
 from pages.ui.goodput import show_goodput  # noqa: E402
 from pages.ui.hardware import needs_hardware  # noqa: E402
@@ -41,6 +41,7 @@ with st.container(key="wide_capacity"):
     furniture.plain_table(part, middles=[column.name for column in part.columns])
 furniture.downloads(shown)
 furniture.remarks(table_remarks(found))
+show_pools(prediction(), found)
 furniture.chart(times_over_rate(found), rate_title(found), crossover_sentence(found))
 furniture.table(capacity_rates_table(found))
 furniture.assumptions(prediction(), capacity_notes(found))

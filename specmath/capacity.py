@@ -4,6 +4,9 @@ The open loop over its rate λ (`specmath.carried`), in both arms, and the repli
 
     replicas = ⌈demand / ((1 − headroom) λ)⌉
 
+Where replicas only decode, as many workers read the prompts (`specmath.prefill_pool`) as their own
+rate asks for, and GPUs and the bill are of both pools.
+
 What is not known moves the state: a slower server than computed is fuller as well, so that ranges
 widen towards λ_max.
 """
@@ -23,11 +26,13 @@ from specmath.estimate import Estimate
 from specmath.frontier import NOT_MEASURED, measured_over_computed
 from specmath.money import replicas_needed, usd_per_month
 from specmath.predict import Prediction
+from specmath.prefill_pool import PrefillPool, disaggregated, prefill_pools
 from specmath.scenario import Scenario
+from specmath.scenario.parts import Part
 from specmath.speculation import ROUNDING
 
-__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Slo", "bare_server", "capacity", "fleet_at",
-           "promised", "server_of"]  # fmt: skip
+__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Prefill", "Slo", "aggregated", "bare_server",
+           "capacity", "fleet_at", "pools_of", "promised", "server_of"]  # fmt: skip
 
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
@@ -46,6 +51,29 @@ class At:
     tpot: Estimate
     ttft: Estimate
     e2e: Estimate
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """The workers that read an arm's prompts for replicas that decode.
+
+    Attributes
+    ----------
+    pool
+        One worker: its GPUs, a prompt's seconds, its largest rates and what limits it.
+    needed, replicas
+        Workers that the demand needs with headroom, before rounding up and after; None while no
+        demand is given, or where no rate is within what is promised.
+    """
+
+    pool: PrefillPool
+    needed: Estimate | None = None
+    replicas: Estimate | None = None
+
+    @property
+    def all_gpus(self) -> Estimate | None:
+        """GPUs of all workers."""
+        return self.replicas and self.replicas.map(lambda count: count * self.pool.gpus)
 
 
 @dataclass(frozen=True)
@@ -68,12 +96,15 @@ class Arm:
         Times of a request at a rate towards 0.
     at
         Over the rates that it carries.
-    full
-        The state at the largest rate within what is promised; None where there is none.
+    full, planned
+        The state at the largest rate within what is promised, and at what headroom leaves of it;
+        None where there is none.
     needed, replicas, usd_per_month
-        To serve the demand with headroom, before rounding up and after, and their bill; None while
-        no demand, or no price, is given, or where no rate is within what is promised. inf at the
-        joint points where none is.
+        To serve the demand with headroom, before rounding up and after, and the bill, that of the
+        workers that read prompts included; None while no demand, or no price, is given, or where no
+        rate is within what is promised. inf at the joint points where none is.
+    prefill
+        Who reads the prompts; None: the replicas themselves.
     """
 
     gamma: int
@@ -85,14 +116,22 @@ class Arm:
     alone: At
     at: tuple[At, ...]
     full: At | None = None
+    planned: At | None = None
     needed: Estimate | None = None
     replicas: Estimate | None = None
     usd_per_month: Estimate | None = None
+    prefill: Prefill | None = None
+
+    @property
+    def decoding_gpus(self) -> Estimate | None:
+        """GPUs of all replicas."""
+        return self.replicas and self.replicas.map(lambda count: count * self.gpus)
 
     @property
     def all_gpus(self) -> Estimate | None:
-        """GPUs of all replicas."""
-        return self.replicas and self.replicas.map(lambda count: count * self.gpus)
+        """GPUs of all replicas, and of the workers that read their prompts."""
+        own, read = self.decoding_gpus, self.prefill and self.prefill.all_gpus
+        return own.with_(read, np.add) if own and read else own
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +227,58 @@ def capacity(prediction: Prediction) -> Capacity:
     >>> found.plain.limit, found.plain.replicas.value > found.speculative.replicas.value
     ('tpot', True)
     """
-    server = server_of(prediction)
-    return _told(prediction.scenario, server, prediction.gamma, promised(prediction))
+    return _told(
+        prediction.scenario, server_of(prediction), prediction.gamma, promised(prediction),
+        pools_of(prediction),
+    )  # fmt: skip
+
+
+def aggregated(prediction: Prediction, found: Capacity) -> Capacity:
+    """The same demand on replicas that read their own prompts, beside two pools.
+
+    Parameters
+    ----------
+    prediction, found
+        Of a scenario whose replicas only decode, and what they carry.
+
+    Raises
+    ------
+    InputError
+        As `capacity`.
+    """
+    together = {"decode_only": "no"}
+    s = prediction.scenario.model_copy(update=together)
+    parts = tuple(
+        Part(part.share, part.scenario.model_copy(update=together))
+        for part in prediction.endpoint.parts
+    )
+    server = _carried(prediction, s, parts)
+    return _told(s, server, prediction.gamma, promised(prediction), None, found.demand)
 
 
 def server_of(prediction: Prediction) -> Carried:
     """What serves the requests of a prediction, at any rate; InputError as `capacity`."""
+    server = _carried(prediction, prediction.scenario, prediction.endpoint.parts)
+    pools = _pools(prediction, server)
+    return server if pools is None else disaggregated(server, pools)
+
+
+def pools_of(prediction: Prediction) -> tuple[PrefillPool, PrefillPool] | None:
+    """The workers that read the prompts for replicas that only decode, without speculation and
+    with it; None where replicas read their own. InputError as `capacity`."""
+    server = _carried(prediction, prediction.scenario, prediction.endpoint.parts)
+    return _pools(prediction, server)
+
+
+def _pools(prediction: Prediction, server: Carried) -> tuple[PrefillPool, PrefillPool] | None:
     s = prediction.scenario
+    if s.decode_only != "yes":
+        return None
+    return prefill_pools(server, promised(prediction), s.headroom)
+
+
+def _carried(prediction: Prediction, s: Scenario, parts: tuple[Part, ...]) -> Carried:
+    """What serves a scenario that is the prediction's but for who reads the prompts."""
     if not s.costs.computed:
         raise InputError(
             "capacity needs gpu, model and draft (draft_form=hardware), "
@@ -202,14 +286,18 @@ def server_of(prediction: Prediction) -> Carried:
         )
     if s.prompt_tokens is None:
         raise InputError("capacity needs prompt_tokens, which take time from every token; got none")
-    alone = bare_server(prediction).model_copy(update={"gamma": prediction.gamma})
-    return carried(alone, measured_over_computed(prediction), prediction.endpoint.parts)
+    alone = _bare(s).model_copy(update={"gamma": prediction.gamma})
+    return carried(alone, measured_over_computed(prediction), parts)
 
 
 def bare_server(prediction: Prediction) -> Scenario:
     """The scenario without what is measured of it, its load, its money and what is promised."""
+    return _bare(prediction.scenario)
+
+
+def _bare(s: Scenario) -> Scenario:
     bare = {name: Scenario.model_fields[name].default for name in _NOT_THE_SERVER}
-    return prediction.scenario.model_copy(update=bare)
+    return s.model_copy(update=bare)
 
 
 def promised(prediction: Prediction) -> tuple[Promise, ...]:
@@ -233,30 +321,41 @@ _NOT_THE_SERVER = (
 """Fields that change nothing of a server at a rate: with its other fields it is kept."""
 
 
-def _told(s: Scenario, server: Carried, gamma: int, promises: Sequence[Promise]) -> Capacity:
+def _told(
+    s: Scenario, server: Carried, gamma: int, promises: Sequence[Promise],
+    pools: tuple[PrefillPool, PrefillPool] | None, demand: Estimate | None = None,
+) -> Capacity:  # fmt: skip
     within, limits = server.within(promises)
     most = max(float(server.most[0]), float(server.most[gamma]))
     rates = {float(f"{share * most:.3g}") for share in SHARES}
     rates |= {r for r in (s.request_rate,) if r is not None and r < most}
     listed = tuple(sorted(rates))
-    asked = np.array([0.0, within[0], within[gamma], *listed])
+    both = within[[0, gamma]]
+    asked = np.array([0.0, *both, *((1.0 - s.headroom) * both), *listed])
     middle = server.over(asked)
     arms = [
-        _arm(server, g, gpus, promises, asked, middle, float(within[g]), limits[g])
+        _arm(server, g, gpus, promises, asked, middle, limits[g])
         for g, gpus in ((0, s.tensor_parallel), (gamma, s.tensor_parallel + s.draft_gpus))
     ]
+    if pools is not None:
+        arms = [_with_prefill(arm, pool) for arm, pool in zip(arms, pools, strict=True)]
     if gamma == 0:
         arms[1] = arms[0]
-    demand = _demand(s, arms[0].within)
+    demand = _demand(s, arms[0].within) if demand is None else demand
     plain, ours = (_fleet(s, arm, demand) for arm in arms)
     crossover = server.crossover(gamma)
     switched = None
     if crossover is not None and crossover > 0.0:
         switched = _fleet(s, _switched(arms[0], arms[1]), demand)
-    told = server.fastest(listed, middle["tpot"][3:])
+    told = server.fastest(listed, middle["tpot"][_LISTED:])
     alike, apart = _alike(promises)
     return Capacity(s, gamma, alike, listed, plain, ours, switched, told, crossover,
                     np.stack([server.most, within]), limits, demand, apart)  # fmt: skip
+
+
+_LISTED = 5
+"""Rates that are asked before those that are listed: towards 0, and each arm's largest and planned
+one."""
 
 
 def _alike(promises: Sequence[Promise]) -> tuple[dict[Slo, float], bool]:
@@ -289,15 +388,19 @@ def _switched(plain: Arm, ours: Arm) -> Arm:
         most=ours.most.with_(plain.most, np.maximum),
         within=ours.within.with_(plain.within, np.maximum),
         at=(),
+        prefill=ours.prefill,
     )
 
 
 def _arm(
     server: Carried, gamma: int, gpus: int, promises: Sequence[Promise], rates: FloatArray,
-    middle: Mapping[str, FloatArray], within: float, limit: Limit,
+    middle: Mapping[str, FloatArray], limit: Limit,
 ) -> Arm:  # fmt: skip
-    """One arm; of `rates` the first is towards 0, and one is the largest within `slo`."""
+    """One arm; of `rates` the first are towards 0, the largest within what is promised of both
+    arms, and their planned ones."""
     points, most = server.points(gamma), float(server.most[gamma])
+    own = 2 if gamma else 1
+    within = float(rates[own])
     spread = points.at(rates)
     states = [
         At(
@@ -308,7 +411,6 @@ def _arm(
         )
         for i, rate in enumerate(rates)
     ]
-    full = next(at for at in states if at.rate == within)
     return Arm(
         gamma=gamma,
         gpus=gpus,
@@ -317,9 +419,21 @@ def _arm(
         limit=limit,
         held=int(server.grid.most[gamma]),
         alone=states[0],
-        at=tuple(at for at in states[3:] if at.rate < most),
-        full=full if within else None,
+        at=tuple(at for at in states[_LISTED:] if at.rate < most),
+        full=states[own] if within else None,
+        planned=states[own + 2] if within else None,
     )
+
+
+def _with_prefill(arm: Arm, pool: PrefillPool) -> Arm:
+    """The arm with the workers that read its prompts, as planned at the rate that headroom leaves
+    them."""
+    if arm.planned is None:
+        return replace(arm, prefill=Prefill(pool))
+    sooner = pool.queue.with_(pool.longest, np.subtract)
+    whole = arm.planned.e2e.with_(sooner, np.add)
+    planned = replace(arm.planned, ttft=pool.first, e2e=whole)
+    return replace(arm, planned=planned, prefill=Prefill(pool))
 
 
 def _fleet(s: Scenario, arm: Arm, demand: Estimate | None) -> Arm:
@@ -327,17 +441,29 @@ def _fleet(s: Scenario, arm: Arm, demand: Estimate | None) -> Arm:
     if demand is None or arm.within.value <= 0.0:
         return arm
     free = 1.0 - s.headroom
-    whole = demand.with_(arm.within, lambda asked, rate: _replicas(asked, free * rate))
-    month = None
-    if s.usd_per_hour is not None:
-        month = whole.map(lambda count: _month(count, arm.gpus, s.usd_per_hour or 0.0))
-    needed = demand.with_(arm.within, lambda asked, rate: _over(asked, free * rate))
-    return replace(arm, needed=needed, replicas=whole, usd_per_month=month)
+    needed, whole = _needed(demand, arm.within, free)
+    arm = replace(arm, needed=needed, replicas=whole)
+    if arm.prefill is not None:
+        needed, whole = _needed(demand, arm.prefill.pool.within, free)
+        arm = replace(arm, prefill=replace(arm.prefill, needed=needed, replicas=whole))
+    if s.usd_per_hour is None or arm.all_gpus is None:
+        return arm
+    price = s.usd_per_hour
+    return replace(arm, usd_per_month=arm.all_gpus.map(lambda count: _month(count, price)))
+
+
+def _needed(demand: Estimate, within: Estimate, free: float) -> tuple[Estimate, Estimate]:
+    """Replicas before rounding up and after."""
+    return (
+        demand.with_(within, lambda asked, rate: _over(asked, free * rate)),
+        demand.with_(within, lambda asked, rate: _replicas(asked, free * rate)),
+    )
 
 
 def fleet_at(found: Capacity, arm: Arm, within: Estimate) -> Arm:
     """An arm with another largest rate, and the replicas that serve the demand then."""
-    bare = replace(arm, within=within, full=None, needed=None, replicas=None, usd_per_month=None)
+    bare = replace(arm, within=within, full=None, planned=None, needed=None, replicas=None,
+                   usd_per_month=None)  # fmt: skip
     return _fleet(found.scenario, bare, found.demand)
 
 
@@ -351,7 +477,7 @@ def _replicas(asked: ArrayLike, each: ArrayLike) -> FloatArray:
     return np.where(some, replicas_needed(asked, np.where(some, each, 1.0)), np.inf)
 
 
-def _month(count: ArrayLike, gpus: int, price: float) -> FloatArray:
-    finite = np.isfinite(count)
-    month = usd_per_month(np.where(finite, count, 0.0), gpus=gpus, usd_per_hour=price)
+def _month(gpus: ArrayLike, price: float) -> FloatArray:
+    finite = np.isfinite(gpus)
+    month = usd_per_month(np.where(finite, gpus, 0.0), gpus=1, usd_per_hour=price)
     return np.where(finite, month, np.inf)

@@ -29,13 +29,13 @@ from specmath.serving.loop import (
     Requests,
     chunks_of,
     first_token,
-    largest_rate,
-    open_loop,
     prompt_seconds,
+    room_for,
 )
+from specmath.serving.open_loop import Filled, filled, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 
-__all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
+__all__ = ["SLOS", "Before", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
 
 Slo = Literal["tpot", "ttft", "e2e"]
 SLOS: tuple[Slo, ...] = ("tpot", "ttft", "e2e")
@@ -48,7 +48,7 @@ holds, or that steps and prompts take as long for more of them."""
 USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
 """Of λ_max, between which the joint points are interpolated."""
 
-ROUNDS = 30
+SETTLED = 1e-4
 """Of the fixed point at a joint point: within a range that is far wider than what is left."""
 
 TINY = 1e-12
@@ -74,20 +74,49 @@ class Promise:
 
 
 @dataclass(frozen=True, eq=False)
+class Before:
+    """What a request takes elsewhere before it decodes, over γ, seconds: until its first token, in
+    the middle and at the joint points [γ, corners, draws], and for its cache to move here."""
+
+    first: FloatArray
+    points: FloatArray
+    moved: FloatArray
+
+    def only(self, gammas: list[int]) -> Before:
+        """The same with those γ alone."""
+        return Before(self.first[gammas], self.points[gammas], self.moved[gammas])
+
+
+@dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind of request, or all of them in the mean, over γ: `tokens` a step, `chunks` that read
-    its prompt; `beyond`: seconds that its prompt takes beyond the mean one, over the grid's batches
-    [batches, γ]; `decoded`: N − 1."""
+    its prompt, of which a step has `room` for so many; `beyond`: seconds that its prompt takes
+    beyond the mean one, over the grid's batches [batches, γ]; `decoded`: N − 1; `before`: None
+    where its prompt is read here, or nobody says where."""
 
     tokens: FloatArray
     chunks: FloatArray
+    room: FloatArray
     beyond: FloatArray
     decoded: int
+    before: Before | None = None
 
     def only(self, gammas: list[int]) -> _Kind:
         """The same with those γ alone."""
+        before = None if self.before is None else self.before.only(gammas)
         return replace(self, tokens=self.tokens[gammas], chunks=self.chunks[gammas],
-                       beyond=self.beyond[:, gammas])  # fmt: skip
+                       room=self.room[gammas], beyond=self.beyond[:, gammas],
+                       before=before)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """Servers that are so full: requests a second, whether it stays so, and the times of each kind
+    of request that was asked for, all [batches, γ]."""
+
+    rate: FloatArray
+    carried: np.ndarray
+    times: Mapping[int | None, Mapping[str, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +148,7 @@ class Carried:
     def most(self) -> FloatArray:
         """λ_max over γ."""
         step, prompt = self._seconds(self.held)
-        return largest_rate(self.requests, self.held, step, self.tokens, prompt)
+        return largest_rate(self.requests.decoded_tokens, self.held, step, self.tokens, prompt)
 
     def _seconds(self, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of a step and a prompt at that batch of each γ."""
@@ -127,17 +156,40 @@ class Carried:
                 self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
-        """Batch and times of a kind of request, at rates of each γ on the last axis."""
-        batch, step, prompt, _, tpot, queue = open_loop(
-            self.requests, rates, self.tokens, self.held,
-            lambda held: self.grid.step(held) * self.factors,
-            lambda others, each: self.grid.prompt(others, each) * self.factors,
-        )  # fmt: skip
+        """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
+        each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
+        found = open_loop(
+            self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
+        )
+        return self._times(part, found)
+
+    def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
+        """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
+        n = self.requests.decoded_tokens
+        found = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
+        return Full(found.rate, found.carried(), {part: self._times(part, found) for part in parts})
+
+    def _step(self, batch: FloatArray) -> FloatArray:
+        return self.grid.step(batch) * self.factors
+
+    def _prompt(self, others: FloatArray, each_step: FloatArray) -> FloatArray:
+        return self.grid.prompt(others, each_step) * self.factors
+
+    def _times(self, part: int | None, of: Filled) -> dict[str, FloatArray]:
         kind = self._kind(part)
-        own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
+        beside = np.maximum(of.batch - 1.0, 1.0)
+        own = of.prompt + self.grid.at(kind.beyond, beside) * self.factors
         alone = self.alone * self.factors
-        first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
-        return _times(kind, self.tokens, batch, tpot, first + queue)
+        first = first_token(kind.chunks, self.grid.ahead, of.step, alone, of.batch, own)
+        first = first + queue_seconds(of, self.kinds[0].room, self.requests.unequal)
+        told = None if kind.before is None else kind.before.first
+        return _times(kind, self.tokens, of.batch, of.tpot, first, told)
+
+    def after(self, each: Sequence[Before]) -> Carried:
+        """The same, of requests that were elsewhere before: those of the mean one, and of each
+        part."""
+        kinds = zip(self.kinds, each, strict=True)
+        return replace(self, kinds=tuple(replace(kind, before=one) for kind, one in kinds))
 
     def _kind(self, part: int | None) -> _Kind:
         return self.kinds[0 if part is None else 1 + part]
@@ -191,7 +243,9 @@ class Carried:
         step, prompt = self._seconds(held)
         slope = np.where(held > before, (step - self._seconds(before)[0]), 0.0)
         slope = slope / np.maximum(held - before, 1e-9)
-        twice = largest_rate(self.requests, 2.0 * held, step + slope * held, self.tokens, prompt)
+        twice = largest_rate(
+            self.requests.decoded_tokens, 2.0 * held, step + slope * held, self.tokens, prompt
+        )
         return [
             "memory" if t > TWICE * m else "time" for t, m in zip(twice, self.most, strict=True)
         ]
@@ -258,33 +312,42 @@ class Carried:
         shape = (len(base.corners), max(slow.size, base.excess.size))
         last = np.full((1, 1), held)
         each = np.interp(last, g.batches, alone) * base.prompts * slow
-        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
-        rate = np.array(USES)[:, None, None] * most
-        batch, seconds, read, _, tpot, queue = open_loop(
-            self.requests, rate, tokens, held, step, prompt, ROUNDS
+        most = np.broadcast_to(
+            largest_rate(self.requests.decoded_tokens, held, step(last), tokens, each), shape
         )
+        rate = np.array(USES)[:, None, None] * most
+        of = open_loop(self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED)
+        queue = queue_seconds(of, one.kinds[0].room, self.requests.unequal)
 
         def times(part: int | None) -> Mapping[str, FloatArray]:
             kind = one._kind(part)
             mine = tokens if part is None else np.array(
                 [of_kind(corner.acceptance, part).tokens_per_step(gamma)
                  for corner in base.corners], dtype=float)[:, None]  # fmt: skip
-            beyond = np.interp(np.maximum(batch - 1.0, 1.0), g.batches, kind.beyond[:, 0])
-            own = read + beyond * base.prompts * slow
+            beyond = np.interp(np.maximum(of.batch - 1.0, 1.0), g.batches, kind.beyond[:, 0])
+            own = of.prompt + beyond * base.prompts * slow
             first = queue + first_token(
-                kind.chunks, g.ahead, seconds, self.alone * slow, batch, own
+                kind.chunks, g.ahead, of.step, self.alone * slow, of.batch, own
             )
-            return _times(replace(kind, tokens=mine), tokens, batch, tpot, first)
+            told = None if kind.before is None else kind.before.points[0]
+            return _times(replace(kind, tokens=mine), tokens, of.batch, of.tpot, first, told)
 
         return Points(rate, most, times)
 
 
 def _times(
-    kind: _Kind, tokens: FloatArray, batch: FloatArray, tpot: FloatArray, ttft: FloatArray
-) -> dict[str, FloatArray]:
-    """Of a kind, from the mean time per token where `tokens` come a step in the mean."""
+    kind: _Kind, tokens: FloatArray, batch: FloatArray, tpot: FloatArray, here: FloatArray,
+    elsewhere: FloatArray | None,
+) -> dict[str, FloatArray]:  # fmt: skip
+    """Of a kind, from the mean time per token where `tokens` come a step in the mean; until its
+    first token `here`, or where that is read elsewhere, until it decodes."""
     mine = tpot * (tokens / kind.tokens)
-    return {"batch": batch, "tpot": mine, "ttft": ttft, "e2e": ttft + kind.decoded * mine}
+    rest = kind.decoded * mine
+    if kind.before is None or elsewhere is None:
+        return {"batch": batch, "tpot": mine, "ttft": here, "e2e": here + rest}
+    first = np.broadcast_to(elsewhere, mine.shape)
+    e2e = first + kind.before.moved + here + rest
+    return {"batch": batch, "tpot": mine, "ttft": first, "e2e": e2e}
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,8 +459,9 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
 def _mean_kind(base: Endpoint, asked: Requests, grid: Grid) -> _Kind:
     gammas = np.arange(grid.prompts.shape[1])
     tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
-    chunks = chunks_of(asked, len(gammas))
-    return _Kind(tokens, chunks, np.zeros(grid.prompts.shape), asked.output_tokens - 1)
+    count = len(gammas)
+    return _Kind(tokens, chunks_of(asked, count), room_for(asked, count),
+                 np.zeros(grid.prompts.shape), asked.output_tokens - 1)  # fmt: skip
 
 
 def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...]) -> list[_Kind]:
@@ -410,6 +474,6 @@ def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...])
         prompts = prompt_seconds(base.pair, mine, grid.batches[:, None], gammas)
         found.append(
             _Kind(np.asarray(tokens, dtype=float), chunks_of(mine, len(gammas)),
-                  prompts - grid.prompts, mine.output_tokens - 1)
+                  room_for(mine, len(gammas)), prompts - grid.prompts, mine.output_tokens - 1)
         )  # fmt: skip
     return found

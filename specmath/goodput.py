@@ -27,6 +27,7 @@ from specmath.carried import SLOS, Slo
 from specmath.checks import FloatArray, InputError, real, whole
 from specmath.estimate import Estimate, cluster_ratio_variance, wilson
 from specmath.frontier import measured_over_computed
+from specmath.lengths import spread_of_lengths
 from specmath.predict import Prediction, predict
 from specmath.scenario.endpoint import resolve
 from specmath.serving.replica import By, Replica
@@ -90,7 +91,8 @@ class Trial:
     seed
         Of arrivals and draws: the same seed gives the same answer.
     trace
-        "" for arrivals by chance (Poisson) of the scenario's lengths; else a trace's name.
+        "" for arrivals by chance (Poisson), of lengths as the scenario has and spreads them; else
+        a trace's name.
     server
         Sequences of a step, and the cache.
     """
@@ -215,7 +217,7 @@ class GoodputArm:
 class Goodput:
     """Both arms; `speculative` None without speculation. `slo`: what is promised, seconds.
 
-    `by_mean`: of requests as long as these are in the mean.
+    `by_mean`: of requests as long as these are, by mean and spread.
     """
 
     trial: Trial
@@ -337,7 +339,8 @@ def _requests(p: Prediction, trial: Trial, traffic: Traffic | None) -> Traffic:
         if s.prompt_tokens is None and s.decode_only != "yes":
             raise InputError("goodput needs prompt_tokens, or a trace; got none")
         return poisson(1.0, s.prompt_tokens or 0, s.output_tokens,
-                       requests=trial.count(s.output_tokens), seed=trial.seed)  # fmt: skip
+                       requests=trial.count(s.output_tokens), seed=trial.seed,
+                       spreads=(s.prompt_spread, s.output_spread))  # fmt: skip
     every = shipped_trace(trial.trace) if traffic is None else traffic
     found = first_requests(every, trial.count(float(every.output_tokens.mean())), None)
     least = least_requests(trial.attainment)
@@ -352,11 +355,13 @@ def _requests(p: Prediction, trial: Trial, traffic: Traffic | None) -> Traffic:
 
 
 def _as_long(p: Prediction, traffic: Traffic) -> Prediction:
-    """The prediction of requests as long as these in the mean, at the γ in use."""
+    """The prediction of requests as long as these, by mean and spread, at the γ in use."""
     prompts = float(traffic.prompt_tokens.mean())
     lengths: dict[str, float | None] = {
         "prompt_tokens": round(prompts),
         "output_tokens": max(1, round(float(traffic.output_tokens.mean()))),
+        "prompt_spread": spread_of_lengths(traffic.prompt_tokens),
+        "output_spread": spread_of_lengths(traffic.output_tokens),
         "gamma": p.gamma,
     }
     if traffic.prefix_tokens is not None and prompts:

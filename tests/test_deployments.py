@@ -10,11 +10,11 @@ import pytest
 from specmath.capacity import capacity
 from specmath.checks import InputError
 from specmath.cli import main
-from specmath.deployments import LOADS, SHARES, Deployment, Search, deployments, gpus_for
+from specmath.deployments import LOADS, Deployment, Search, deployments, gpus_for
 from specmath.predict import predict
 from specmath.scenario.files import build
 from specmath.tables.deployments import cheapest_table, front_table
-from specmath.words.deployments import search_sentence
+from specmath.words.deployments import search_notes, search_sentence
 
 ASKED = {
     "gpu": "H100 SXM", "model": "Llama-3.1-8B", "draft": "eagle3", "alpha": 0.7,
@@ -78,10 +78,21 @@ def test_the_cheapest_by_brute_force(found: Search) -> None:
     assert found.cheapest[0].usd_per_month <= min(bills) * (1 + 1e-9)
 
 
+def test_a_found_server_has_the_bill_of_its_capacity(found: Search) -> None:
+    """The page of how many GPUs, of the same server, says as many replicas and dollars."""
+    for one in found.cheapest:
+        s = one.scenario.model_copy(update={"request_rate": None, "gamma": one.gamma})
+        arm = capacity(predict(s)).speculative
+        assert arm.replicas.value == one.replicas
+        assert arm.usd_per_month.value == pytest.approx(one.usd_per_month)
+        assert (1.0 - s.headroom) * arm.within.value == pytest.approx(one.rate, rel=2e-3)
+
+
 def test_what_was_looked_at_is_counted(found: Search) -> None:
-    assert found.looked_at % LOADS == 0
+    """One GPU, drafts of two kinds at least, and γ from 0: not fewer than that many loads, and no
+    more than all γ there are."""
+    assert 2 * LOADS * found.servers < found.looked_at <= 17 * LOADS * found.servers
     assert found.servers + found.left_out >= len(GPUS) * 2
-    assert 0 < SHARES[0] < SHARES[-1] < 1
     assert f"{found.looked_at:,} deployments" in search_sentence(found)
 
 
@@ -92,6 +103,12 @@ def test_rows_and_the_command_line(found: Search, capsys: pytest.CaptureFixture[
         main(["deployments", *words, *searched, "--by", by, "--format", "json"])
         rows = json.loads(capsys.readouterr().out)
         assert rows == json.loads(json.dumps(table(found).rows()))
+
+
+def test_of_two_pools_it_says_that_it_searches_one() -> None:
+    assert not any("other workers" in note for note in search_notes(build(ASKED)))
+    apart = search_notes(build(ASKED | {"decode_only": "yes"}))
+    assert "of the decoding pool alone" in apart[0]
 
 
 def test_refusals() -> None:

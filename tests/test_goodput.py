@@ -317,6 +317,19 @@ def test_what_a_share_costs_is_as_documented() -> None:
     assert said["by mean (the law)"] == pytest.approx(means, abs=0.051)
 
 
+def test_lengths_that_spread_cost_rate_and_are_the_traffics_own() -> None:
+    spread = {"prompt_spread": 1.0, "output_spread": 0.8}
+    alike, apart = of(slo_ttft_ms=120), of(slo_ttft_ms=120, **spread)
+    for one, other in zip(alike.arms, apart.arms, strict=True):
+        assert other.rate.value < 0.9 * one.rate.value
+    asked = predict(build(BASE | spread | {"slo_ttft_ms": 120}))
+    mine = poisson(1.0, 1024, 64, requests=3000, seed=0, spreads=(1.0, 0.8))
+    traced = goodput(asked, replace(QUICK, trace="mine"), traffic=mine)
+    for one, other in zip(apart.arms, traced.arms, strict=True):
+        assert other.rate.value == pytest.approx(one.rate.value, rel=1e-6)
+    assert traced.by_mean.scenario.output_spread == pytest.approx(0.8, rel=0.1)
+
+
 # ── bad inputs ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -372,8 +385,17 @@ def test_costs_that_were_given_have_no_server() -> None:
 
 
 def test_workers_that_decode_alone_have_a_time_per_token_only() -> None:
-    found = of(slo_tpot_ms=12, decode_only="yes")
-    whole = of(slo_tpot_ms=12)
+    """And GPUs count those that read the prompts, as by the mean."""
+    demand = {"slo_tpot_ms": 12, "demand_requests_per_second": 300}
+    found, whole = of(decode_only="yes", **demand), of(**demand)
+    for arm in found.arms:
+        assert arm.fleet.all_gpus is not None
+        assert arm.fleet.replicas is not None
+        assert arm.mean.prefill is not None
+        assert arm.mean.prefill.all_gpus is not None
+        reading = arm.mean.prefill.all_gpus.value
+        assert reading > 0
+        assert arm.fleet.all_gpus.value == arm.fleet.replicas.value * arm.gpus + reading
     for alone, both in zip(found.arms, whole.arms, strict=True):
         assert alone.at is not None
         assert set(alone.at.quantiles) == {"tpot"}

@@ -12,12 +12,14 @@ HOUSE = Path(specmath.__file__).parent
 
 FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
-    "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "renewal", "speculation",
+    "estimate", "numbers", "lengths", "spread", "acceptance", "stepcost", "replay", "trees",
+    "renewal", "speculation",
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "acceptance_conditions", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
-    "carried", "bill", "capacity", "goodput", "plan", "rollout", "drafts", "options", "deployments",
-    "logs", "review", "measure", "published", "words", "tables", "charts", "report", "cli",
+    "carried", "bill", "prefill_pool", "capacity", "goodput", "plan", "rollout", "drafts",
+    "options", "deployments", "logs", "review", "measure", "published", "words", "tables",
+    "charts", "report", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""
 

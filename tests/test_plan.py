@@ -30,11 +30,12 @@ from specmath.plan.grid import (
 )
 from specmath.plan.record import plan_of
 from specmath.predict import predict
+from specmath.prefill_pool import PrefillPool
 from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build, from_link, to_link
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.traffic import shipped_trace
-from specmath.words.plan import DO, plan_sentence, segments_sentence
+from specmath.words.plan import DO, plan_notes, plan_sentence, segments_sentence
 
 EXAMPLE = resources.files("specmath.data").joinpath("plan_example.toml").read_text("utf-8")
 SERVED = {
@@ -309,6 +310,82 @@ def test_quantiles_lie_about_the_mean() -> None:
     (p50, _), (p99, ours) = answer.tpot[0.5], answer.tpot[0.99]
     assert p50.value < p99.value
     assert ours.value > answer.prediction.tpot.value
+
+
+# ── prompts that others read ─────────────────────────────────────────────────────────────────
+
+APART = {"decode_only": "yes", "slo_tpot_ms": 12, "slo_ttft_ms": 200}
+KINDS = [{"name": "short", "share": 0.75, "alpha": 0.7, "prompt_tokens": 500},
+         {"name": "long", "share": 0.25, "alpha": 0.7, "prompt_tokens": 8000,
+          "slo_ttft_ms": 900}]  # fmt: skip
+
+
+def pools(**changes: object) -> tuple[PrefillPool, PrefillPool]:
+    found = one(**APART, **changes).capacity
+    assert found.plain.prefill is not None
+    assert found.speculative.prefill is not None
+    return found.plain.prefill.pool, found.speculative.prefill.pool
+
+
+def test_workers_of_one_kind_are_those_of_the_same_scenario() -> None:
+    answer = one(**APART)
+    alone = capacity(predict(build({**SERVED, **APART, "gamma": answer.gamma})))
+    assert answer.do == "on"
+    mine, same = answer.arm, alone.speculative
+    assert (mine.prefill.replicas.value, mine.prefill.replicas.high) == (
+        same.prefill.replicas.value, same.prefill.replicas.high)  # fmt: skip
+    assert mine.all_gpus.value == same.replicas.value + same.prefill.replicas.value
+    found = decided(plan_of([{"name": "chat", **SERVED, **APART}]))
+    assert found.gpus[1].value == mine.all_gpus.value
+    row = endpoints_table(found).rows()[0]
+    assert (row["gpus"], row["prefill_gpus"]) == (
+        mine.all_gpus.value, mine.prefill.replicas.value)  # fmt: skip
+    assert f"{mine.prefill.replicas.value:.0f} read prompts" in plan_sentence(found)
+    assert any("moves between the pools" in note for note in plan_notes(found))
+
+
+def test_workers_of_several_kinds_queue_by_the_second_moment() -> None:
+    """Each kind's prompt takes what it takes alone; no step holds two of them, one in four is three
+    times as long. The short ones are promised 2 s, the long ones 3 s: what leaves less to wait."""
+    kinds = [KINDS[0] | {"prompt_tokens": 9000, "slo_ttft_ms": 2000},
+             KINDS[1] | {"prompt_tokens": 27_000, "slo_ttft_ms": 3000}]  # fmt: skip
+    short, long = (pools(prompt_tokens=n)[0].prompt.value for n in (9000, 27_000))
+    plain, ours = pools(segments=kinds)
+    mean, square = 0.75 * short + 0.25 * long, 0.75 * short**2 + 0.25 * long**2
+    assert plain.prompt.value == pytest.approx(mean)
+    wait = min(2.0 - short, 3.0 - long)
+    assert plain.within.value == pytest.approx(2 * wait / (square + 2 * wait * mean), rel=1e-9)
+    assert ours.prompt.value > mean
+    told_twice = pools(segments=[{**KINDS[0], "name": n, "share": 0.5} for n in "ab"])[0]
+    alone = pools(prompt_tokens=500)[0]
+    assert told_twice.within.value == pytest.approx(alone.within.value)
+
+
+def test_a_day_has_workers_at_every_hour_by_hand() -> None:
+    answer = one(**APART, day=[0.0] * 12 + [1.0] * 12, headroom=0.0)
+    never, always, _ = answer.day.policies
+    for policy, arm in ((never, answer.capacity.plain), (always, answer.capacity.speculative)):
+        peak = arm.replicas.value + arm.prefill.replicas.value
+        assert policy.gpu_hours.value == 12 * 2 + 12 * peak
+        assert policy.fixed_gpu_hours.value == 24 * peak
+        assert (policy.gpus[0], policy.gpus[-1]) == (2, peak)
+
+
+def test_a_segment_by_itself_has_workers_of_its_own_by_hand() -> None:
+    kinds = [
+        {"name": "easy", "share": 0.5, "alpha": 0.9}, {"name": "hard", "share": 0.5, "alpha": 0.4}
+    ]  # fmt: skip
+    answer = one(usd_per_hour=2.0, headroom=0.0, gamma=2, decode_only="yes", segments=kinds)
+    split = answer.segments[0].split
+    assert split is not None
+    gpus = 0.0
+    for gamma, alpha in ((split.gamma, 0.9), (split.others, 0.4)):
+        found = capacity(predict(build({
+            **SERVED, "alpha": alpha, "gamma": gamma, "headroom": 0, "decode_only": "yes",
+            "demand_requests_per_second": 20})))  # fmt: skip
+        gpus += (found.speculative if gamma else found.plain).all_gpus.value
+    now = answer.capacity.speculative.usd_per_month.value
+    assert split.more_per_month == pytest.approx(gpus * 2.0 * 730 - now)
 
 
 # ── as rows, and on the command line ─────────────────────────────────────────────────────────

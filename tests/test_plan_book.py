@@ -106,8 +106,9 @@ def random_plan(seed: int) -> Endpoints:
 
 
 @functools.cache
-def answered(seed: int) -> tuple[Endpoints, PlanAnswer, Table]:
-    plan = random_plan(seed)
+def answered(seed: int | str) -> tuple[Endpoints, PlanAnswer, Table]:
+    """A random plan, or an odd one by its name."""
+    plan = random_plan(seed) if isinstance(seed, int) else [CHAT | ODD[seed] | {"segments": TWO}]
     found = decided(plan_of(plan))
     return plan, found, live_plan_table(found)
 
@@ -366,6 +367,20 @@ ODD: dict[str, dict[str, Any]] = {
     "drafts that stop early": {"drafted_per_step": 2.5, "gamma": 5, "slo_e2e_ms": 4000},
     "one token": {"gamma": 3, "output_tokens": 1, "slo_e2e_ms": 800},
     "decode only": {"gamma": 3, "decode_only": "yes", "slo_tpot_ms": 12},
+    "two pools": {
+        "gamma": 3,
+        "decode_only": "yes",
+        "prefill_tensor_parallel": 2,
+        "slo_ttft_ms": 120,
+        "slo_tpot_ms": 12,
+    },
+    "two pools, whole requests": {
+        "gamma": 3,
+        "decode_only": "yes",
+        "slo_e2e_ms": 3000,
+        "transfer_gb_per_second": 20,
+        "prompt_tokens": 4000,
+    },
     "hits": {"gamma": 3, "prefix_hit": 0.6, "prefix_hit_speculative": 0.4, "slo_ttft_ms": 200},
     "coverage": {"draft": "ngram", "coverage": 0.4, "gamma": 4, "slo_tpot_ms": 14},
     "draft GPUs": {"draft": "Llama-3.2-1B", "draft_gpus": 1, "gamma": 3},
@@ -375,9 +390,8 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_endpoints_follow_too(odd: str) -> None:
-    plan = [CHAT | ODD[odd] | {"segments": TWO}]
-    found = decided(plan_of(plan))
-    table, chosen = live_plan_table(found), random.Random(odd)
+    plan, found, table = answered(odd)
+    chosen = random.Random(odd)
     assert recalculate(table)["usd_per_month"][-1] == pytest.approx(
         found.endpoints[0].arm.usd_per_month.value
     )
@@ -481,9 +495,9 @@ def test_a_spreadsheet_gives_what_the_package_says(tmp_path: Path) -> None:
     folder = tmp_path / "books"
     folder.mkdir()
     made = []
-    for seed in SEEDS:
+    for seed in (*SEEDS, "two pools", "two pools, whole requests"):
         _, found, table = answered(seed)
-        chosen = random.Random(100 + seed)
+        chosen = random.Random(f"100 {seed}")
         cells = cells_to_type(table)
         for cell in chosen.sample(cells, min(3, len(cells))):
             typed = another(table, cell, gamma_at(table, cell[1]), chosen)

@@ -15,6 +15,7 @@ import tomli_w
 from helpers.pages_of_html import Page, ends, number
 
 from specmath import Scenario, predict
+from specmath.capacity import aggregated, capacity
 from specmath.estimate import Estimate
 from specmath.outfile import PAGE
 from specmath.plan.decided import PlanAnswer, decided
@@ -273,6 +274,20 @@ def test_report_of_a_served_scenario_has_its_gpus() -> None:
     page = Page(scenario_report_bytes(prediction, date=DAY))
     plain, ours = page.rows("capacity")
     assert number(plain["gpus"][0]) >= number(ours["gpus"][0]) >= 1
+    assert "pools" not in page.tables
+
+
+def test_report_of_two_pools_lays_them_beside_one() -> None:
+    asked = SMALL | {"demand_requests_per_second": 300.0}
+    prediction = predict(Scenario(alpha=0.7, draft_form="hardware", decode_only="yes", **asked))
+    page, fleet = Page(scenario_report_bytes(prediction, date=DAY)), capacity(prediction)
+    plain, _ = page.rows("capacity")
+    assert reads_as(plain["gpus"], fleet.plain.all_gpus, 0, 1.0)
+    together = aggregated(prediction, fleet)
+    for row, arm in zip(page.rows("pools"), (fleet.plain, together.plain, fleet.speculative,
+                                             together.speculative), strict=True):  # fmt: skip
+        assert reads_as(row["gpus"], arm.all_gpus, 0, 1.0)
+    assert any("moves between the pools" in text for text in page.texts["li"])
 
 
 # ── two plans ────────────────────────────────────────────────────────────────────────────────

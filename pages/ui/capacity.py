@@ -5,7 +5,11 @@ import streamlit as st
 from pages.ui import furniture
 from pages.ui.state import scenario
 from pages.ui.widgets import number
+from specmath.capacity import Capacity, aggregated
+from specmath.predict import Prediction
+from specmath.tables import pools_table
 from specmath.words.capacity import NEEDS_PROMPTS
+from specmath.words.pools import together_sentence
 
 
 def promise_row() -> None:
@@ -22,3 +26,16 @@ def needs_prompts() -> None:
     if scenario().prompt_tokens is None:
         furniture.say(NEEDS_PROMPTS, "forum")
         st.stop()
+
+
+def show_pools(prediction: Prediction, found: Capacity) -> None:
+    """Where others read the prompts: the same demand on replicas that read their own."""
+    if found.plain.prefill is None or found.demand is None:
+        return
+    together = aggregated(prediction, found)
+    shown = pools_table(found, together)
+    st.markdown(f"**{furniture.verbatim(shown.title)}**")
+    st.markdown(furniture.verbatim(together_sentence(found, together)))
+    with st.container(key="wide_pools"):
+        furniture.plain_table(shown, middles=[column.name for column in shown.columns])
+    furniture.downloads(shown)

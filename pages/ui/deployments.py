@@ -10,7 +10,7 @@ from specmath.checks import InputError
 from specmath.deployments import PARALLEL, Search, deployments, gpus_for
 from specmath.scenario import Scenario
 from specmath.tables.deployments import cheapest_table, front_table
-from specmath.words.deployments import SEARCH_NOTES, front_sentence, search_sentence
+from specmath.words.deployments import front_sentence, search_notes, search_sentence
 
 KEY = "deployments_found"
 """What the last press found, and for what."""
@@ -37,7 +37,7 @@ def show_search() -> None:
             _search(*asked)
         was, found = st.session_state.get(KEY, (None, None))
         if was == asked and found is not None:
-            _show(found)
+            _show(found, asked[0])
         elif was is not None:
             st.caption("Something was changed since the last search: search anew.")
 
@@ -66,7 +66,7 @@ def _search(asked: Scenario, gpus: tuple[str, ...], parallel: tuple[int, ...]) -
     bar.empty()
 
 
-def _show(found: Search) -> None:
+def _show(found: Search, asked: Scenario) -> None:
     st.markdown(furniture.verbatim(search_sentence(found)))
     shown = cheapest_table(found)
     with st.container(key="wide_cheapest"):
@@ -75,4 +75,4 @@ def _show(found: Search) -> None:
     furniture.chart(front_chart(found), "Deployments that nothing beats: time per token and cost",
                     front_sentence(found))  # fmt: skip
     furniture.table(front_table(found))
-    furniture.remarks(SEARCH_NOTES)
+    furniture.remarks(search_notes(asked))

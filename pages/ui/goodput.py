@@ -8,7 +8,7 @@ from pages.ui import furniture
 from pages.ui.state import prediction, scenario, touched
 from specmath.charts.goodput import attainment_chart
 from specmath.checks import InputError
-from specmath.goodput import MOST_TRIED, Goodput, Trial, goodput, least_requests
+from specmath.goodput import MOST_TRIED, Goodput, Trial, goodput
 from specmath.scenario import Scenario
 from specmath.tables.goodput import attainment_table, goodput_part, goodput_table, quantile_table
 from specmath.traffic import TRACES
@@ -42,7 +42,11 @@ def show_goodput() -> None:
         if s.slo_tpot_ms is None and s.slo_ttft_ms is None and s.slo_e2e_ms is None:
             furniture.remarks([NEEDS_PROMISE])
             return
-        trial, pressed = _asked()
+        try:
+            trial, pressed = _asked()
+        except InputError as error:
+            st.error(f"{furniture.verbatim(str(error))}.")
+            return
         asked = s, trial
         if pressed:
             _serve(*asked)
@@ -54,7 +58,8 @@ def show_goodput() -> None:
 
 
 def _asked() -> tuple[Trial, bool]:
-    """The boxes: which share, of what requests, how many; and whether they are to be served."""
+    """The boxes: which share, of what requests, how many; and whether they are to be served.
+    InputError where so few say nothing of that share."""
     share, arrivals, many, button = st.columns([2, 3, 2, 2], vertical_alignment="bottom")
     attainment = share.selectbox(
         "Share of requests", SHARES, SHARES.index(0.99), key="goodput_share",
@@ -63,13 +68,13 @@ def _asked() -> tuple[Trial, bool]:
     )  # fmt: skip
     trace = arrivals.selectbox(
         "Arrivals", [BY_CHANCE, *TRACES], key="goodput_trace", on_change=touched,
-        format_func=lambda name: f"Trace {name}" if name else "By chance, all of one length",
+        format_func=lambda name: f"Trace {name}" if name else "By chance",
         help="A trace has lengths of its own, in place of the scenario's, and its bursts are "
         "stretched to each rate.",
     )  # fmt: skip
     requests = many.number_input(
-        "Requests", least_requests(attainment), MOST_TRIED, None, step=1000,
-        key=f"goodput_requests_{attainment}", placeholder="auto", on_change=touched,
+        "Requests", 1, MOST_TRIED, None, step=1000, key="goodput_requests", placeholder="auto",
+        on_change=touched,
         help="That come at each rate: 20,000, or fewer where outputs are long. More take longer, "
         "and leave less to chance.",
     )  # fmt: skip

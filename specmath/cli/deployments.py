@@ -12,7 +12,7 @@ from specmath.cli.terminal import say, say_each
 from specmath.deployments import PARALLEL, deployments
 from specmath.scenario.forms import HALVES
 from specmath.tables.deployments import cheapest_table, front_table
-from specmath.words.deployments import SEARCH_NOTES, front_sentence, search_sentence
+from specmath.words.deployments import front_sentence, search_notes, search_sentence
 
 __all__ = ["deployments_command"]
 
@@ -55,4 +55,4 @@ def deployments_command(
         say(f"{search_sentence(found)}\n{front_sentence(found)}\n")
     print_table(_TABLES[by](found), style)
     if style == "table":
-        say_each("\nNote: ", SEARCH_NOTES)
+        say_each("\nNote: ", search_notes(asked))

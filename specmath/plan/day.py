@@ -2,10 +2,11 @@
 
     never, always    one arm in all hours            by load    the faster arm in each hour
 
-A fleet that follows has in each hour the replicas that its requests need, at least one; by load it
-is of the arm that needs fewer GPUs. A fixed fleet is that of the busiest hour; on it the time per
-token of each hour is that of the open loop at the hour's rate. Where the engine turns speculation
-off by itself (K=0 in a schedule) such a step takes a share more (`evidence.switching`).
+A fleet that follows has in each hour the replicas that its requests need, at least one, and where
+others read the prompts as many of those as they need; by load it is of the arm that needs fewer
+GPUs. A fixed fleet is that of the busiest hour; on it the time per token of each hour is that of
+the open loop at the hour's rate. Where the engine turns speculation off by itself (K=0 in a
+schedule) such a step takes a share more (`evidence.switching`).
 """
 
 from __future__ import annotations
@@ -121,10 +122,11 @@ def _policy(
     if not able:
         return PolicyDay(policy, (), None, None, None, *told)
     free = 1.0 - s.headroom
-    # Switched by load, a replica has the draft's GPUs at all hours.
+    # By load, a replica has the draft's GPUs at all hours, and the draft reads every prompt.
     gpus = max(arm.gpus for arm in able)
+    prefill = able[-1].prefill
 
-    def fleet(rate: ArrayLike) -> FloatArray:
+    def needed(rate: ArrayLike, gpus: int) -> FloatArray:
         """GPUs of each hour, on a new first axis."""
         each = np.asarray(rate, dtype=float)
         some = np.where(each > 0.0, each, 1.0)
@@ -132,12 +134,17 @@ def _policy(
         whole = np.maximum(replicas_needed(hours, free * some), 1.0)
         return np.where(each > 0.0, whole * gpus, np.inf)
 
+    def fleet(rate: ArrayLike, reads: ArrayLike) -> FloatArray:
+        own = needed(rate, gpus)
+        return own if prefill is None else own + needed(reads, prefill.pool.gpus)
+
     best = able[0].within
     for arm in able[1:]:
         best = best.with_(arm.within, np.maximum)
-    hours = best.map(lambda rate: fleet(rate).sum(axis=0))
-    fixed = best.map(lambda rate: fleet(rate).max(axis=0) * len(demand))
+    reads = best if prefill is None else prefill.pool.within
+    hours = best.with_(reads, lambda *rates: fleet(*rates).sum(axis=0))
+    fixed = best.with_(reads, lambda *rates: fleet(*rates).max(axis=0) * len(demand))
     price = s.usd_per_hour
     month = None if price is None else hours.map(lambda each: each * price * DAYS)
-    counts = tuple(float(each) for each in fleet(best.value))
+    counts = tuple(float(each) for each in fleet(best.value, reads.value))
     return PolicyDay(policy, counts, hours, month, fixed, *told)

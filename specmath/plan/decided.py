@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from specmath.capacity import Arm, Capacity, capacity, promised, server_of
+from specmath.capacity import Arm, Capacity, capacity, pools_of, promised, server_of
 from specmath.carried import Carried
 from specmath.checks import InputError
 from specmath.estimate import Estimate
@@ -25,9 +25,11 @@ from specmath.money import replicas_needed, usd_per_month
 from specmath.plan.day import Day, day_of
 from specmath.plan.record import Plan, PlannedEndpoint
 from specmath.predict import Prediction, of_endpoint, predict
+from specmath.prefill_pool import PrefillPool
 from specmath.scenario.endpoint import for_part
 from specmath.scenario.parts import Part, blended
-from specmath.tails import Spread, Tails, mixed, tails
+from specmath.spread import Spread, mixed
+from specmath.tails import Tails, tails
 
 __all__ = ["QUANTILES", "Do", "EndpointAnswer", "PlanAnswer", "SegmentAnswer", "Split", "decided"]
 
@@ -43,8 +45,9 @@ FULL = 0.98
 
 @dataclass(frozen=True)
 class Split:
-    """A segment on replicas of its own: its γ and that of the others, replicas of both pools, and
-    USD a month more than together (less than 0: it is cheaper); None while no price is given."""
+    """A segment on replicas of its own: its γ and that of the others, replicas of both, and USD a
+    month more than together (less than 0: it is cheaper), whoever reads the prompts included; None
+    while no price is given."""
 
     gamma: int
     others: int
@@ -357,29 +360,27 @@ def _split(endpoint: PlannedEndpoint, index: int, gamma: int, found: Capacity) -
     if not mine[1] or not others[1]:
         return None
     free, demand = 1.0 - s.headroom, endpoint.demand
-    counts = [
-        max(1, int(replicas_needed(demand * share, free * rate)))
-        for share, (_, rate) in ((own.share, mine), (1.0 - own.share, others))
-    ]
-    gpus = [s.tensor_parallel + (s.draft_gpus if g else 0) for g in (mine[0], others[0])]
+    counts, gpus = [], []
+    for share, (gamma, rate, pool) in ((own.share, mine), (1.0 - own.share, others)):
+        counts.append(max(1, int(replicas_needed(demand * share, free * rate))))
+        gpus.append(counts[-1] * (s.tensor_parallel + (s.draft_gpus if gamma else 0)))
+        if pool is not None:
+            read = replicas_needed(demand * share, free * pool.within.value)
+            gpus.append(int(read) * pool.gpus)
     price, together_now = s.usd_per_hour, found.speculative.usd_per_month
     more = None
     if price is not None and together_now is not None:
-        bills = [
-            float(usd_per_month(n, gpus=g, usd_per_hour=price))
-            for n, g in zip(counts, gpus, strict=True)
-        ]
-        more = math.fsum(bills) - together_now.value
+        bill = float(usd_per_month(1, gpus=sum(gpus), usd_per_hour=price))
+        more = bill - together_now.value
     return Split(mine[0], others[0], sum(counts), more)
 
 
-def _pool(prediction: Prediction, gamma: int | None) -> tuple[int, float]:
+def _pool(prediction: Prediction, gamma: int | None) -> tuple[int, float, PrefillPool | None]:
     """γ and the largest rate within what is promised, in the middle: at that γ, else at the one of
-    those that may be advised that carries most."""
-    server = server_of(prediction)
+    those that may be advised that carries most; and who reads its prompts."""
+    server, pools = server_of(prediction), pools_of(prediction)
     within, _ = server.within(promised(prediction))
-    if gamma is not None:
-        return gamma, float(within[gamma])
-    able = [0, *prediction.endpoint.advisable.tolist()]
-    best = max(able, key=lambda g: (within[g], -g))
-    return best, float(within[best])
+    if gamma is None:
+        able = [0, *prediction.endpoint.advisable.tolist()]
+        gamma = max(able, key=lambda g: (within[g], -g))
+    return gamma, float(within[gamma]), pools and pools[min(gamma, 1)]

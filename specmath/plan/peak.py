@@ -5,11 +5,11 @@ A promise leaves a share of λ_max. That share follows from τ alone where all r
 for a first token. A segment's time per token and whole request follow from its own τ_i as well: at
 a rate λ they just hold where
 
-    1/τ_i = w(λ, τ),    w = S / u  (a token within S),    w = (S − TTFT) / ((N − 1) u)  (a request)
+    1/τ_i = w(λ, τ),    w = S / u  (a token within S),    w = (S − T) / ((N − 1) u)  (a request)
 
-with u the mean time per token times τ. w falls with λ, from w₀, which no τ moves, to w₁(τ) at
-λ_max, so that the share is a function of the slack (w₀ − 1/τ_i) / (w₀ − w₁(τ)), on which τ bears
-little.
+with u the mean time per token times τ, and T what passes before it decodes. w falls with λ, from
+w₀, which no τ moves, to w₁(τ) at λ_max, so that the share is a function of the slack
+(w₀ − 1/τ_i) / (w₀ − w₁(τ)), on which τ bears little.
 
 All functions are straight lines between knots that the server law computed.
 """
@@ -30,6 +30,9 @@ __all__ = ["Bound", "Line", "Peak", "peak"]
 
 CLOSE = 1e-3
 """How near to the law a line is wanted between its knots, as a share of the value."""
+
+NARROW = 1e-4
+"""Of all τ, the least between two knots: the law has steps, where memory is full."""
 
 SMALL = 0.02
 """Shares of λ_max below which the miss is counted as if they were this large."""
@@ -177,7 +180,8 @@ def _reciprocals(one: Carried, tokens: FloatArray, promise: Promise) -> FloatArr
     mean = state["tpot"] * (kind.tokens if promise.part is None else 1.0)
     if promise.name == "tpot":
         return np.asarray(promise.seconds / mean)
-    return np.asarray((promise.seconds - state["ttft"]) / (kind.decoded * mean))
+    before = state["e2e"] - kind.decoded * state["tpot"]
+    return np.asarray((promise.seconds - before) / (kind.decoded * mean))
 
 
 def _of_own_tokens(one: Carried, promise: Promise, top: float) -> Bound:
@@ -245,7 +249,8 @@ def _knots(
         misses[new] = (np.abs(lines - truth) / np.maximum(np.abs(truth), SMALL)).max(axis=(0, 2))
         middles[new] = truth[1]
         worst = np.argsort(misses)[::-1][: most - len(x)]
-        worst = np.sort(worst[misses[worst] > CLOSE])
+        wide = np.diff(x)[worst] > NARROW * (high - low)
+        worst = np.sort(worst[(misses[worst] > CLOSE) & wide])
         if not worst.size:
             return x, float(misses.max())
         x = np.insert(x, worst + 1, 0.5 * (x[worst] + x[worst + 1]))

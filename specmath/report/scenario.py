@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from specmath.capacity import capacity
+from specmath.capacity import Capacity, aggregated, capacity
 from specmath.charts.calculator import speedup_over_gamma
 from specmath.charts.capacity import rate_title, times_over_rate
 from specmath.checks import short
@@ -28,7 +28,7 @@ from specmath.report.rest import assumed_words, how_accurate
 from specmath.scenario.files import to_link, to_toml
 from specmath.speculation import Action
 from specmath.tables.beside import numbers_table
-from specmath.tables.capacity import capacity_part, capacity_table
+from specmath.tables.capacity import capacity_part, capacity_table, pools_table
 from specmath.tables.prediction import gamma_table
 from specmath.tables.provenance import scenario_inputs_table
 from specmath.words.acceptance import range_notes
@@ -37,8 +37,10 @@ from specmath.words.capacity import (
     capacity_sentence,
     crossover_sentence,
     limits_sentence,
+    table_remarks,
 )
 from specmath.words.notes import notes
+from specmath.words.pools import together_sentence
 from specmath.words.said import Said, State
 from specmath.words.verdict import verdict
 
@@ -92,6 +94,8 @@ def _body(p: Prediction, title: str, date: datetime.date | None) -> Iterator[str
         yield head(2, capacity_table(fleet).title)
         yield paragraph(capacity_sentence(fleet))
         yield table_html(capacity_part(capacity_table(fleet)))
+        yield list_html(table_remarks(fleet))
+        yield from _pools(p, fleet)
         yield paragraph(limits_sentence(fleet))
         yield chart_html(
             times_over_rate(fleet), rate_title(fleet),
@@ -111,3 +115,14 @@ def _body(p: Prediction, title: str, date: datetime.date | None) -> Iterator[str
     yield file_html("The scenario (TOML)", "scenario.toml", to_toml(p.scenario))
     yield links_html([link_html(title, to_link(p.scenario))])
     yield "</section>"
+
+
+def _pools(p: Prediction, fleet: Capacity) -> Iterator[str]:
+    """Where others read the prompts: the same demand on replicas that read their own."""
+    if fleet.plain.prefill is None or fleet.demand is None:
+        return
+    together = aggregated(p, fleet)
+    shown = pools_table(fleet, together)
+    yield head(3, shown.title)
+    yield paragraph(together_sentence(fleet, together))
+    yield table_html(shown)

@@ -131,13 +131,16 @@ def blended(base: Scenario, parts: Sequence[Part]) -> Scenario:
         "output_tokens": max(1, round(float(shares @ outputs))),
         "prefix_hit": _hits(parts, shares * prompts, speculative=False),
         "prefix_hit_speculative": None,
+        "prompt_spread": prompt_spread(parts),
         **_acceptance(parts, weights),
     }
     if any(part.scenario.prefix_hit_speculative is not None for part in parts):
         fields["prefix_hit_speculative"] = _hits(parts, shares * prompts, speculative=True)
     if base.context_tokens is None:
         # As a batch has them: a long answer is in more steps.
-        fields["context_tokens"] = max(1, round(float(weights @ (prompts + outputs / 2))))
+        spreads = np.array([part.scenario.output_spread for part in parts])
+        written = outputs * (1.0 + spreads**2) / 2.0
+        fields["context_tokens"] = max(1, round(float(weights @ (prompts + written))))
     return base.model_copy(update=_NO_ACCEPTANCE | fields)
 
 
@@ -153,6 +156,23 @@ def _known(s: Scenario, name: str) -> int:
     if value is None:
         raise InputError(f"{name} must be given for every segment, got none")
     return value
+
+
+def prompt_spread(parts: Sequence[Part]) -> float:
+    """Standard deviation over mean of the prompt tokens that the cache does not hold, of all kinds
+    together, each with its own spread."""
+    shares = np.array([part.share for part in parts])
+    shares = shares / shares.sum()
+    tokens, spreads = (
+        np.array([float(getattr(part.scenario, name) or 0.0) for part in parts])
+        for name in ("prompt_tokens", "prompt_spread")
+    )
+    tokens = tokens * (1.0 - np.array([part.scenario.prefix_hit for part in parts]))
+    mean = float(shares @ tokens)
+    if not mean:
+        return 0.0
+    square = float(shares @ (tokens**2 * (1.0 + spreads**2))) / mean**2
+    return float(np.sqrt(max(0.0, square - 1.0)))  # rounding may put it below 1
 
 
 def _hits(parts: Sequence[Part], tokens: np.ndarray, *, speculative: bool) -> float:

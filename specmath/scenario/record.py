@@ -346,6 +346,16 @@ class Scenario(BaseModel):
         "no", "Decode-only workers", "Prompts are read by other GPUs (disaggregated prefill), so "
         "that nothing waits for them.", "load", YES_NO[1:],
     )  # fmt: skip
+    prefill_tensor_parallel: int | None = number(
+        None, "GPUs a prefill worker (TP)", "", "GPUs that read one prompt, where decode-only "
+        "workers leave it to others. Not given: as many as decode.", "load",
+        low=1, high=1024, whole=True, step=1, example="2", unknown=True,
+    )  # fmt: skip
+    transfer_gb_per_second: float | None = number(
+        None, "Cache transfer", "GB/s", "What one request's cache moves with from the worker that "
+        "read its prompt to one that decodes. Not given: its time is not counted.", "load",
+        low=0.001, high=100_000, step=5.0, example="25", unknown=True,
+    )  # fmt: skip
     prefill_share: float | None = number(
         None, "Time that prompts take", "", "Share of the plain time per token that goes to other "
         "requests' prompts: 1 − median ITL / mean TPOT. Computed in the hardware form.", "load",
@@ -387,6 +397,16 @@ class Scenario(BaseModel):
     output_tokens: int = number(
         256, "Output tokens a request", "", "Mean length; 256 is assumed until you give it.",
         "traffic", low=1, high=1_000_000, whole=True, step=1, example="256",
+    )  # fmt: skip
+    output_spread: float = number(
+        0.0, "Spread of output lengths", "", "Standard deviation over mean; 0: all are alike. "
+        "Lengths are taken as lognormal; public chat traces have 0.7 to 0.8.",
+        "traffic", low=0, high=50, slider=(0.0, 2.0), step=0.05, symbol="", example="0.8",
+    )  # fmt: skip
+    prompt_spread: float = number(
+        0.0, "Spread of prompt lengths", "", "Standard deviation over mean; 0: all are alike. Who "
+        "waits for the first token waits more behind long ones; public traces have 1 to 1.3.",
+        "traffic", low=0, high=50, slider=(0.0, 2.0), step=0.05, symbol="", example="1",
     )  # fmt: skip
     ttft_ms: float | None = number(
         None, "Time to first token", "ms", "Prefill and queueing; speculation does not shorten it.",
@@ -468,7 +488,9 @@ class Scenario(BaseModel):
             return self.context_tokens
         if self.prompt_tokens is None:
             return ASSUMED_CONTEXT
-        return max(1, self.prompt_tokens + self.output_tokens // 2)
+        # A long answer is in more steps: E N²/(2 E N) of it lies behind the token of a step.
+        written = self.output_tokens * (1.0 + self.output_spread**2) / 2.0
+        return max(1, self.prompt_tokens + int(written))
 
     @property
     def accepts(self) -> AcceptanceForm:

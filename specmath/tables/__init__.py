@@ -13,6 +13,7 @@ from specmath.tables.capacity import (
     capacity_rates_table,
     capacity_table,
     gamma_capacity_table,
+    pools_table,
 )
 from specmath.tables.compared import compared_table
 from specmath.tables.hardware import (
@@ -62,6 +63,7 @@ __all__ = [
     "load_table",
     "numbers_table",
     "options_table",
+    "pools_table",
     "quantiles_table",
     "regime_costs",
     "regime_table",

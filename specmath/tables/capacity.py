@@ -9,8 +9,10 @@ from specmath.estimate import Estimate
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 from specmath.words.capacity import LIMITS, arm_name, promise
+from specmath.words.pools import APART, TOGETHER
 
-__all__ = ["capacity_part", "capacity_rates_table", "capacity_table", "gamma_capacity_table"]
+__all__ = ["capacity_part", "capacity_rates_table", "capacity_table", "gamma_capacity_table",
+           "pools_table"]  # fmt: skip
 
 
 def _in_ms(number: Estimate) -> Estimate:
@@ -23,6 +25,7 @@ def capacity_table(found: Capacity) -> Table:
     arms = [found.plain, *([found.speculative] if found.gamma else [])]
     arms += [found.switched] if found.switched is not None else []
     kept = promise(found) or " at all"
+    pools = _pool_columns(arms) if found.plain.prefill is not None else []
     columns = [
         Column("arm", "", "", "Without speculation, with it, or with it below a rate",
                tuple(arm_name(found, arm) for arm in arms)),
@@ -32,8 +35,11 @@ def capacity_table(found: Capacity) -> Table:
                tuple(LIMITS[arm.limit] for arm in arms)),
         *ends_of(("replicas", "Replicas", "", "Whole replicas that serve the demand with headroom",
                 "#,##0"), [arm.replicas for arm in arms]),
-        *ends_of(("gpus", "GPUs", "", "Of all replicas", "#,##0"), [arm.all_gpus for arm in arms]),
-        *ends_of(("usd_per_month", "A month", "USD", "Of all replicas, 730 h", "#,##0"),
+        *pools,
+        *ends_of(("gpus", "GPUs", "", "Of both pools" if pools else "Of all replicas", "#,##0"),
+               [arm.all_gpus for arm in arms]),
+        *ends_of(("usd_per_month", "A month", "USD",
+                "Of both pools, 730 h" if pools else "Of all replicas, 730 h", "#,##0"),
                [arm.usd_per_month for arm in arms]),
         *ends_of(("most", "At full load", "requests/s", "λ_max, whatever a request takes", "0.00"),
                [arm.most for arm in arms]),
@@ -47,7 +53,60 @@ def capacity_table(found: Capacity) -> Table:
     return Table(f"How many GPUs{promise(found)}", "capacity", tuple(columns))
 
 
-_SHOWN = ("arm", "largest_rate", "limit", "replicas", "gpus", "usd_per_month")
+def _pool_columns(arms: list[Arm]) -> list[Column]:
+    """The workers that read prompts: how many, what one takes and carries, the first token."""
+    pools = [arm.prefill for arm in arms if arm.prefill is not None]
+    return [
+        *ends_of(("decoding_gpus", "GPUs that decode", "", "Of all replicas", "#,##0"),
+               [arm.decoding_gpus for arm in arms]),
+        *ends_of(("prefill_replicas", "Prefill workers", "", "Whole workers that read the demand's "
+                "prompts with headroom", "#,##0"), [each.replicas for each in pools]),
+        *ends_of(("prefill_gpus", "GPUs that read", "", "Of all prefill workers", "#,##0"),
+               [each.all_gpus for each in pools]),
+        *ends_of(("prefill_rate", "Largest rate, prefill", "requests/s", "That a prefill worker "
+                "carries within what is promised", "0.00"), [each.pool.within for each in pools]),
+        Column("prefill_limit", "Prefill limited by", "", "What keeps a prefill worker from a "
+               "larger rate", tuple(LIMITS[each.pool.limit] for each in pools)),
+        *ends_of(("prompt_ms", "Prompt", "ms", "That a prefill worker takes to read one", "0.0"),
+               [_in_ms(each.pool.prompt) for each in pools]),
+        *ends_of(("ttft_ms", "First token", "ms", "Mean time to it, with that headroom", "0.0"),
+               [_in_ms(each.pool.first) for each in pools]),
+        Column("transfer_mb", "Cache", "MB", "Of a request, which moves between the pools",
+               tuple(each.pool.mean_bytes / 1e6 for each in pools), format="#,##0.0"),
+        Column("gpus_of_one_prefill", "GPUs a worker", "", "That reads prompts",
+               tuple(each.pool.gpus for each in pools), format="0"),
+    ]  # fmt: skip
+
+
+def pools_table(found: Capacity, together: Capacity) -> Table:
+    """Two pools beside replicas that read their own prompts, in both arms: GPUs and the bill, and
+    the times of a request with headroom kept free."""
+    pairs = [(found, found.plain), (together, together.plain)]
+    if found.gamma:
+        pairs += [(found, found.speculative), (together, together.speculative)]
+    arms = [arm for _, arm in pairs]
+    at = [arm.planned for arm in arms]
+    columns = [
+        Column("arm", "", "", "Without speculation, or with it",
+               tuple(arm_name(of, arm) for of, arm in pairs)),
+        Column("pools", "Prompts", "", "Read by workers of their own, or by those that decode",
+               tuple(APART if arm.prefill else TOGETHER for arm in arms)),
+        *ends_of(("gpus", "GPUs", "", "Of all pools, for the demand", "#,##0"),
+               [arm.all_gpus for arm in arms]),
+        *ends_of(("usd_per_month", "A month", "USD", "Of all pools, 730 h", "#,##0"),
+               [arm.usd_per_month for arm in arms]),
+        *ends_of(("ttft_ms", "First token", "ms", "Mean time to it, with headroom kept free",
+                "0.0"), [None if a is None else _in_ms(a.ttft) for a in at]),
+        *ends_of(("tpot_ms", "Token", "ms", "Mean time per token, with headroom kept free", "0.00"),
+               [None if a is None else _in_ms(a.tpot) for a in at]),
+        *ends_of(("e2e_ms", "Request", "ms", "Mean time of a whole one, with headroom kept free",
+                "#,##0"), [None if a is None else _in_ms(a.e2e) for a in at]),
+    ]  # fmt: skip
+    return Table(f"Two pools beside one{promise(found)}", "pools", tuple(columns))
+
+
+_SHOWN = ("arm", "largest_rate", "limit", "replicas", "decoding_gpus", "prefill_gpus", "gpus",
+          "usd_per_month")  # fmt: skip
 
 
 def capacity_part(table: Table) -> Table:
@@ -56,7 +115,8 @@ def capacity_part(table: Table) -> Table:
         c.name for c in table.columns
         if c.name in _SHOWN and any(value is not None for value in c.values)
     }  # fmt: skip
-    if table.column("replicas").values == table.column("gpus").values:
+    same = table.column("replicas").values == table.column("gpus").values
+    if same or "decoding_gpus" in known:
         known.discard("replicas")
     kept = {f"{name}{end}" for name in known for end in ("", "_low", "_high")}
     return replace(table, columns=tuple(c for c in table.columns if c.name in kept))

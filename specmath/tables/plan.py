@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from specmath.capacity import Prefill
 from specmath.checks import InputError
 from specmath.estimate import Estimate
 from specmath.plan.day import POLICIES
-from specmath.plan.decided import PlanAnswer, SegmentAnswer
+from specmath.plan.decided import EndpointAnswer, PlanAnswer, SegmentAnswer
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Cell, Column, Table
 from specmath.words.capacity import LIMITS
@@ -46,8 +47,10 @@ def endpoints_table(found: PlanAnswer) -> Table:
                     [(a.capacity.plain.within, a.capacity.speculative.within) for a in each]),
         _text("limit", "Limited by", "What keeps a replica with speculation from a larger rate",
               [LIMITS[a.capacity.speculative.limit] for a in each]),
-        *_plain_and("gpus", "GPUs", "", "Of all replicas; as planned", "#,##0",
+        *_plain_and("gpus", "GPUs", "", "Of all replicas, and of the workers that read their "
+                    "prompts; as planned", "#,##0",
                     [(a.capacity.plain.all_gpus, a.arm.all_gpus) for a in each]),
+        *_prefill(each),
         *_plain_and("usd_per_month", "A month", "USD", "Of all replicas, 730 h; as planned",
                     "#,##0",
                     [(a.capacity.plain.usd_per_month, a.arm.usd_per_month) for a in each]),
@@ -61,6 +64,20 @@ def endpoints_table(found: PlanAnswer) -> Table:
                tuple(a.replicas for a in each), format="0"),
     ]  # fmt: skip
     return Table("Endpoints of the plan", "plan", tuple(columns))
+
+
+def _prefill(each: Sequence[EndpointAnswer]) -> list[Column]:
+    """Of the GPUs, those of workers that read prompts, where an endpoint has any."""
+    pools = [(a.capacity.plain.prefill, a.arm.prefill) for a in each]
+    if not any(ours for _, ours in pools):
+        return []
+    return _plain_and("prefill_gpus", "GPUs that read", "", "Of the workers that read prompts for "
+                      "replicas that decode", "#,##0",
+                      [(_read_by(a), _read_by(b)) for a, b in pools])  # fmt: skip
+
+
+def _read_by(prefill: Prefill | None) -> Estimate | None:
+    return None if prefill is None else prefill.all_gpus
 
 
 _SHOWN = ("endpoint", "do", "tpot_p50_ms", "tpot_p99_ms", "largest_rate", "gpus",

@@ -87,8 +87,18 @@ _COLUMNS: Mapping[str, _Said] = {
         "rounded up", "#,##0"),
     "replicas": _Said("Replicas", "", "With speculation: demand / ((1 − headroom) × largest "
         "rate), rounded up; an error: no rate is within what is promised", "#,##0"),
-    "gpus_plain": _Said("GPUs, plain", "", "Of all replicas without speculation", "#,##0"),
-    "gpus_speculative": _Said("GPUs, speculative", "", "Of all replicas with speculation", "#,##0"),
+    "prefill_rate_plain": _Said("Largest rate, prefill, plain", "requests/s", "Of one worker that "
+        "reads prompts for replicas that decode, within what is promised; neither acceptance nor "
+        "demand moves it", "0.000"),
+    "prefill_rate": _Said("Largest rate, prefill", "requests/s", "The same with speculation, where "
+        "the draft reads them too", "0.000"),
+    "prefill_replicas_plain": _Said("Prefill workers, plain", "", "demand / ((1 − headroom) × "
+        "largest rate of prefill), rounded up", "#,##0"),
+    "prefill_replicas": _Said("Prefill workers", "", "With speculation: demand / ((1 − headroom) × "
+        "largest rate of prefill), rounded up", "#,##0"),
+    "gpus_plain": _Said("GPUs, plain", "", "Of all replicas without speculation, and of the "
+        "workers that read their prompts", "#,##0"),
+    "gpus_speculative": _Said("GPUs, speculative", "", "The same with speculation", "#,##0"),
     "gpus": _Said("GPUs, planned", "", "Of the arm that the plan takes", "#,##0"),
     "usd_per_month_plain": _Said("A month, plain", "USD", "GPUs × price × 730 h", "#,##0"),
     "usd_per_month_speculative": _Said("A month, speculative", "USD", "GPUs × price × 730 h",
@@ -374,7 +384,8 @@ class _Block:
         # Switched by load a replica carries what the better arm does.
         arms = {"{replicas_plain}": found.plain, "{replicas}": found.speculative}
         able = [name for name, each in arms.items() if each.within.value]
-        return f"{least(*able) if len(able) == 2 else able[0]}*{arm.gpus}"
+        read = "" if arm.prefill is None else f"+{{prefill_replicas}}*{arm.prefill.pool.gpus}"
+        return f"{least(*able) if len(able) == 2 else able[0]}*{arm.gpus}{read}"
 
 
 def _decoded(segment: SegmentAnswer) -> int:
@@ -410,11 +421,17 @@ def _arm(arm: Arm, end: str, measured: bool) -> _Row:
     """Replicas and GPUs of one arm; unknown where no rate is within what is promised."""
     over = f"{{demand}}/((1-{{headroom}})*{{rate{end}}})"
     gpus = "gpus_plain" if end else "gpus_speculative"
-    return {
+    row = {
         f"needed{end}": _Cell(_value(arm.needed), None if measured else over),
         f"replicas{end}": _Cell(_value(arm.replicas), f"⌈{{needed{end}}}⌉"),
-        gpus: _Cell(_value(arm.all_gpus), f"{{replicas{end}}}*{arm.gpus}"),
     }
+    both = f"{{replicas{end}}}*{arm.gpus}"
+    if (prefill := arm.prefill) is not None:
+        rate, read = f"prefill_rate{end}", f"prefill_replicas{end}"
+        row[rate] = _Cell(prefill.pool.within.value or None)
+        row[read] = _Cell(_value(prefill.replicas), f"⌈{{demand}}/((1-{{headroom}})*{{{rate}}})⌉")
+        both += f"+{{{read}}}*{prefill.pool.gpus}"
+    return row | {gpus: _Cell(_value(arm.all_gpus), both)}
 
 
 def _value(estimate: Estimate | None) -> float | None:

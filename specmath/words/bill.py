@@ -47,17 +47,17 @@ def bill_sentence(p: Prediction, found: Bill | None) -> str:
     return f"{falls(change_of)}{both}{_bills(found)}."
 
 
-def falls(replicas: Estimate) -> str:
-    """What happens to the number of replicas, as firm as its interval."""
+def falls(replicas: Estimate, what: str = "replica") -> str:
+    """What happens to the number of replicas (or of `what`), as firm as its interval."""
     low = replicas.value if replicas.low is None else replicas.low
     high = replicas.value if replicas.high is None else replicas.high
     if high < 0:
         return ""
     if low < 0:
-        return f"It is open whether a replica leaves{' or more are needed' if high > 0 else ''}: "
+        return f"It is open whether a {what} leaves{' or more are needed' if high > 0 else ''}: "
     if low > 0:
-        return "More replicas are needed: "
-    return "No replica leaves: " if high == 0 else "No replica leaves, more may be needed: "
+        return f"More {what}s are needed: "
+    return f"No {what} leaves: " if high == 0 else f"No {what} leaves, more may be needed: "
 
 
 def _bills(found: Bill) -> str:
@@ -119,11 +119,17 @@ def served_words(s: Scenario, found: Bill | None) -> str:
 def busy_words(p: Prediction) -> str:
     """At which load a replica is kept busy."""
     load, s = p.endpoint.load, p.scenario
+    others = _APART if s.decode_only == "yes" else ""
     if load is None or load.requests.loop == "held":
-        return f"A replica is busy with a batch of {s.batch:,}."
+        return f"A replica is busy with a batch of {s.batch:,}.{others}"
     if load.requests.loop == "open":
-        return "A replica is busy at the largest rate that it carries, its memory full."
-    return f"A replica is busy at {LOADS[load.requests.loop]} {s.concurrency or 0:,}."
+        return f"A replica is busy at the largest rate that it carries, its memory full.{others}"
+    return f"A replica is busy at {LOADS[load.requests.loop]} {s.concurrency or 0:,}.{others}"
+
+
+_APART = (
+    " Prompts are read by other workers, which are in no number here: How many GPUs counts them."
+)
 
 
 def energy_words(p: Prediction) -> str:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from specmath.capacity import Arm, Capacity, Limit, Slo
-from specmath.checks import FloatArray
 from specmath.estimate import Estimate
 from specmath.numbers import count, significant, usd
 from specmath.scenario import SPECS
 from specmath.words.bill import falls
+from specmath.words.pools import (
+    all_gpus_words,
+    fewer,
+    pool_notes,
+    pool_remarks,
+    pools_words,
+    prefill_sentence,
+    span,
+)
 
 __all__ = [
     "LIMITS", "NEEDS_PROMPTS", "PROMISED", "arm_name", "by_gamma_sentence", "capacity_notes",
@@ -91,8 +98,10 @@ def fleets_sentence(found: Capacity, served: str) -> str:
     ours, plain = found.speculative, found.plain
     assert ours.replicas is not None
     assert plain.replicas is not None
-    change = ours.replicas.with_(plain.replicas, _fewer)
-    return f"{_first(falls(change))}{fleets_words(found, served)}."
+    told = falls(ours.replicas.with_(plain.replicas, fewer))
+    if ours.all_gpus and plain.all_gpus and ours.prefill is not None:
+        told = falls(ours.all_gpus.with_(plain.all_gpus, fewer), "GPU")
+    return f"{_first(told)}{fleets_words(found, served)}."
 
 
 def fleets_words(found: Capacity, served: str) -> str:
@@ -124,22 +133,16 @@ def _at_best(arm: Arm) -> str:
     )
 
 
-def _fewer(now: FloatArray, before: FloatArray) -> FloatArray:
-    # Where no rate is within what is promised in either arm, nothing changes.
-    same = np.equal(now, before)
-    return np.where(same, 0.0, np.where(same, 0.0, now) - np.where(same, 0.0, before))
-
-
 def _carries(found: Capacity) -> str:
     """The largest rate of one replica in both arms."""
     plain, ours = found.plain, found.speculative
-    before = f"{_span(plain.within, significant)} requests/s"
+    before = f"{span(plain.within, significant)} requests/s"
     if found.gamma == 0:
         return f"One replica carries {before}{promise(found)}, without speculation."
     if not plain.within.value:
         before = "none"
     return (
-        f"{open_words(ours, plain)}One replica carries {_span(ours.within, significant)} requests/s"
+        f"{open_words(ours, plain)}One replica carries {span(ours.within, significant)} requests/s"
         f"{promise(found)} with γ={found.gamma}, {before} without."
     )
 
@@ -172,17 +175,19 @@ def _time(arm: Arm) -> str:
     assert arm.limit != "memory"
     assert arm.limit != "time"
     seconds: Estimate = getattr(arm.alone, arm.limit)
-    return f"{_span(seconds.map(lambda s: 1e3 * s), significant)} ms {PROMISED[arm.limit]}"
+    return f"{span(seconds.map(lambda s: 1e3 * s), significant)} ms {PROMISED[arm.limit]}"
 
 
 def _gpus(arm: Arm) -> str:
-    """Replicas and their GPUs, the middle and the range."""
+    """Replicas and their GPUs, the middle and the range; of two pools the GPUs of each."""
     assert arm.replicas is not None
+    if arm.prefill is not None:
+        return f"{all_gpus_words(arm)} ({pools_words(arm)})"
     if arm.gpus == 1:
-        return f"{_span(arm.replicas, _whole)} GPU{'' if _one(arm.replicas) else 's'}"
+        return f"{span(arm.replicas, _whole)} GPU{'' if _one(arm.replicas) else 's'}"
     assert arm.all_gpus is not None
     many = "replica" if _one(arm.replicas) else "replicas"
-    return f"{_span(arm.replicas, _whole)} {many} ({_whole(arm.all_gpus.value)} GPUs)"
+    return f"{span(arm.replicas, _whole)} {many} ({_whole(arm.all_gpus.value)} GPUs)"
 
 
 def _one(number: Estimate) -> bool:
@@ -199,7 +204,7 @@ def _bills(ours: Arm, plain: Arm) -> str:
         return ", dollars unknown until the price of a GPU hour is given"
     if now.value == before.value:
         return f": {usd(now.value)} a month either way"
-    saved = before.with_(now, _fewer)
+    saved = before.with_(now, fewer)
     return f": {usd(now.value)} a month instead of {usd(before.value)}{_saved(saved)}"
 
 
@@ -222,24 +227,14 @@ def _whole(number: float | None) -> str:
     return "unknown" if number is None else f"{number:,.0f}"
 
 
-def _span(number: Estimate, show: Callable[[float | None], str]) -> str:
-    """The middle with its range in brackets."""
-    middle, low, high = show(number.value), number.low, number.high
-    if low is None or high is None:
-        return middle
-    if math.isinf(high):
-        return f"{middle} ({show(low)} or more)"
-    ends = dict.fromkeys((show(low), show(high)))
-    return middle if list(ends) == [middle] else f"{middle} ({' to '.join(ends)})"
-
-
 # ── beside it ────────────────────────────────────────────────────────────────────────────────
 
 
 def limits_sentence(found: Capacity) -> str:
     """What limits a replica, in each arm."""
     arms = [found.plain] if found.gamma == 0 else [found.speculative, found.plain]
-    return " ".join(_limited(found, arm) for arm in arms)
+    told = [_limited(found, arm) for arm in arms]
+    return " ".join([*told, *(prefill_sentence(arm) for arm in arms[:1] if arm.prefill)])
 
 
 def _limited(found: Capacity, arm: Arm) -> str:
@@ -294,7 +289,7 @@ def table_remarks(found: Capacity) -> tuple[str, ...]:
         arm is not None and arm.replicas is not None and math.isinf(arm.replicas.high or 0.0)
         for arm in arms
     )
-    return (NO_END,) if open_ended else ()
+    return (*((NO_END,) if open_ended else ()), *pool_remarks(found))
 
 
 def by_gamma_sentence(found: Capacity) -> str:
@@ -314,9 +309,10 @@ def by_gamma_sentence(found: Capacity) -> str:
 def capacity_notes(found: Capacity) -> tuple[str, ...]:
     """What the capacity rests on, and what is not in it."""
     notes = [
-        "Means: requests come at random, prompts and outputs are of one length. Bursts and mixed "
-        "lengths make queues that are not in it, so that near the largest rate times are too low: "
-        "headroom is for them. One request in a hundred takes longer still: Slow requests (p99).",
+        "Means: requests come at random, prompts and outputs are of one length unless it is said "
+        "how they spread. Bursts make queues that are not in it, so that near the largest rate "
+        "times are too low: headroom is for them. One request in a hundred takes longer still: "
+        "Slow requests (p99).",
         "A server that is slower than computed is fuller as well: ranges widen with the rate.",
         "Sequences are limited by memory alone: an engine's own limit (max_num_seqs) may be lower.",
     ]
@@ -326,11 +322,7 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
             "A measured time stands for its load: at every rate all times are off by the same "
             "factor as there."
         )
-    if s.decode_only == "yes":
-        notes.append(
-            "Replicas and the bill are of the workers that decode: those that read the prompts are "
-            "not counted, nor is the time to the first token."
-        )
+    notes += pool_notes(found)
     if found.demand is not None:
         assumed = s.headroom == type(s).model_fields["headroom"].default
         notes.append(

@@ -6,10 +6,11 @@ from statistics import median
 
 from specmath.deployments import LOADS, Deployment, Search
 from specmath.numbers import count, significant, usd
+from specmath.scenario import Scenario
 
-__all__ = ["SEARCH_NOTES", "front_sentence", "search_sentence"]
+__all__ = ["front_sentence", "search_notes", "search_sentence"]
 
-SEARCH_NOTES = (
+_NOTES = (
     "Prices are the catalogue's, assumed, but for the scenario's own GPU: the order of deployments "
     "is worth what they are.",
     "Times that were measured are of one GPU and are left out: every server is computed, and what "
@@ -17,6 +18,16 @@ SEARCH_NOTES = (
     "Drafts are those that there are for the target and whose acceptance is given or was measured "
     "by others; each has its own.",
 )
+_DECODING_ALONE = (
+    "Prompts are read by other workers: GPUs, bills and the front are of the decoding pool alone; "
+    "a promised first token is not looked at, a whole request begins where it decodes. How many "
+    "GPUs counts both pools, of one deployment."
+)
+
+
+def search_notes(s: Scenario) -> tuple[str, ...]:
+    """What a search of that scenario rests on."""
+    return (*((_DECODING_ALONE,) if s.decode_only == "yes" else ()), *_NOTES)
 
 
 def search_sentence(found: Search) -> str:

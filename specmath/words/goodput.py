@@ -222,6 +222,11 @@ def goodput_notes(found: Goodput) -> tuple[str, ...]:
             f"{s.output_tokens:,} output tokens. Its bursts keep their size, and last as much "
             "longer or shorter."
         )
+    elif s.prompt_spread or s.output_spread:
+        notes.append(
+            "Requests come by chance, of lengths that spread as the scenario says: those of a "
+            "trace come in bursts as well, which costs more."
+        )
     else:
         notes.append(
             "Requests come by chance and are all of one length: those of a trace come in bursts, "
@@ -229,8 +234,9 @@ def goodput_notes(found: Goodput) -> tuple[str, ...]:
         )
     if s.decode_only == "yes":
         notes.append(
-            "Workers that decode alone are served: the first token and the whole request depend on "
-            "those that read the prompts, and are left out."
+            "Workers that decode alone are served one by one: the first token and the whole "
+            "request depend on those that read the prompts, and are left out. GPUs count those "
+            "workers as by the mean."
         )
     if found.by_mean.demand is not None:
         notes.append(

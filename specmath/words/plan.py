@@ -11,6 +11,7 @@ from specmath.predict import Prediction
 from specmath.scenario import SPECS
 from specmath.words.acceptance import kind_words, range_notes, work_words
 from specmath.words.capacity import LIMITS, capacity_sentence, fleets_words, promise
+from specmath.words.pools import pool_remarks
 from specmath.words.said import Said, State
 from specmath.words.verdict import verdict
 
@@ -51,8 +52,9 @@ ASSUMED = (
     "GPUs and dollars are of as many as each arm needs within what is promised, with headroom.",
     "All segments of an endpoint fill the same steps and draft the same γ. A request takes "
     "(N − 1)/τ steps of its own segment's τ, each as long as anybody's.",
-    "p50 and p99 are over requests, of what is accepted and of other requests' prompts; lengths "
-    "within a segment are all alike, so that the tail is a least.",
+    "p50 and p99 are over requests, of what is accepted, of other requests' prompts and of lengths "
+    "where a segment says how they spread (output_spread, prompt_spread, or a trace); elsewhere "
+    "they are all alike, and the tail is a least.",
     "A plan counts an endpoint that is to be measured first, or left off, without speculation.",
 )
 """What every plan rests on."""
@@ -215,13 +217,13 @@ def _alone(one: SegmentAnswer) -> str:
     if one.split is None:
         return gain
     if one.split.more_per_month is None:
-        return f"{gain}, on {count(one.split.replicas, 'replica')} in two pools"
+        return f"{gain}, on {count(one.split.replicas, 'replica')}, its own and the others'"
     more = one.split.more_per_month
     price = (
         "at the same bill" if more == 0.0
         else f"for {usd(abs(more))} a month {'more' if more > 0.0 else 'less'}"
     )  # fmt: skip
-    return f"{gain}, {price} ({count(one.split.replicas, 'replica')} in two pools)"
+    return f"{gain}, {price} ({count(one.split.replicas, 'replica')}, its own and the others')"
 
 
 def day_sentence(answer: EndpointAnswer) -> str:
@@ -252,6 +254,7 @@ def plan_notes(found: PlanAnswer) -> tuple[str, ...]:
     """What the plan rests on, and what each segment's acceptance does."""
     notes = list(ASSUMED)
     for answer in found.endpoints:
+        notes += [f"{answer.endpoint.name}: {said}" for said in pool_remarks(answer.capacity)]
         for segment in answer.segments:
             called = answer.endpoint.name
             if len(answer.segments) > 1:
