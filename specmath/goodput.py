@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -63,6 +64,9 @@ FLOOR = 0.01
 
 NEAR, NEAR_ENDS = 0.01, 0.03
 """How far a rate is open through the search; of the ends of a range."""
+
+APART, SHARE_APART = 0.12, 0.1
+"""Of full load, and of all requests: how far two neighbours of a curve are apart at most."""
 
 RUNS = 18
 """About as many runs as an arm needs."""
@@ -479,6 +483,24 @@ class _Runs:
         first, last = every // 4, every - every // 4 - 1
         return float((last - first) / (ends[last] - ends[first])), limit.by
 
+    def fill(self, low: float, high: float) -> None:
+        """Run rates between, so that none whose shares differ are further apart than a curve
+        shows."""
+        while True:
+            rates = [rate for rate in sorted(self.found) if low <= rate <= high]
+            gap = next(
+                (
+                    (a + b) / 2.0
+                    for a, b in pairwise(rates)
+                    if b - a > APART * high
+                    and self.attained(a).share - self.attained(b).share > SHARE_APART
+                ),
+                None,
+            )
+            if gap is None:
+                return
+            self.at(gap)
+
     def largest(
         self, top: float, meets: Callable[[float], bool], near: float
     ) -> tuple[float, float | None]:
@@ -521,6 +543,8 @@ def _arm(runs: _Runs, by_mean: Capacity, mean: means.Arm) -> GoodputArm:
     if above is not None:
         limit = (runs.attained(above) if above else runs.alone()).worst
     rate = _ranged(runs, most, found, mean)
+    if found:
+        runs.fill(found, most)
     return GoodputArm(
         gamma=mean.gamma, gpus=mean.gpus, rate=rate, by_chance=by_chance, limit=limit, most=most,
         at=runs.attained(found) if found else None, alone=runs.alone(), able=above != 0.0,

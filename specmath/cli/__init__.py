@@ -108,7 +108,7 @@ COMMANDS: dict[click.Group, tuple[tuple[str, str, str], ...]] = {
         ("capacity", "capacity:capacity_command",
          "How many GPUs serve a demand within a time, in both arms, and what limits each."),
         ("goodput", "goodput:goodput_command",
-         "The largest rate at which 99% of requests meet every promise, and its GPUs."),
+         "The largest rate at which 99% of requests meet every promise, and the GPUs it takes."),
         ("plan", "plan:plan_command",
          "Which endpoints get it, with which γ, how many GPUs, and what a month costs."),
         ("report", "report:report_command",

@@ -61,7 +61,7 @@ def goodput_command(
     by: str, style: str, scenario_file: str | None, attainment: float, trace: str | None,
     requests: int | None, max_num_seqs: int, kv_tokens: int | None, seed: int, **options: Any,
 ) -> None:  # fmt: skip
-    """The largest rate of a replica at which 99% of requests meet every promise, and its GPUs.
+    """The largest rate at which 99% of requests meet every promise, and the GPUs it takes.
 
     Needs --gpu, --model, --draft, --prompt-tokens and what is promised: --slo-tpot-ms,
     --slo-ttft-ms, --slo-e2e-ms, of each request by itself. Requests are served one by one at some

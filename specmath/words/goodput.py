@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from specmath.capacity import Arm
 from specmath.carried import SLOS, Slo
 from specmath.estimate import Estimate
@@ -247,25 +249,18 @@ def goodput_notes(found: Goodput) -> tuple[str, ...]:
 
 
 def attainment_sentence(found: Goodput) -> str:
-    """What is seen in the chart: how steep the end is."""
-    share = found.trial.attainment
+    """What is seen in the chart: where only half are left."""
     said = []
     for arm in reversed(found.arms):
-        fallen = next(
-            (at for at in arm.curve if at.rate > arm.rate.value and at.share < HALF), None
-        )
-        if arm.at is not None and fallen is not None:
-            said.append(
-                f"{_how(arm)} from {attainment_words(share)} at {significant(arm.rate.value)} "
-                f"requests/s to {fallen.share:.0%} at {significant(fallen.rate)}"
-            )
+        rates = np.array([at.rate for at in arm.curve if at.rate >= arm.rate.value])
+        shares = np.array([at.share for at in arm.curve if at.rate >= arm.rate.value])
+        if arm.at is not None and shares[-1] < HALF:
+            half = float(np.interp(-HALF, -np.minimum.accumulate(shares), rates))
+            said.append(f"{significant(half)} requests/s {_how(arm)}")
+    band = "The band is what chance leaves open."
     if not said:
-        return "Each point is the same requests at another rate; the band is what chance leaves."
-    text = "; ".join(said)
-    return (
-        f"{text[0].upper()}{text[1:]}: a replica that is a little too full breaks what it promises "
-        "to most. The band is what chance leaves open."
-    )
+        return f"Each point is the same requests at another rate. {band}"
+    return f"Only half of the requests keep within it at {' and '.join(said)}. {band}"
 
 
 def took_words(found: Goodput, seconds: float) -> str:
