@@ -17,7 +17,9 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from specmath.acceptance import CappedAcceptance, MixtureAcceptance
 from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
 from specmath.scenario import Scenario
@@ -34,6 +36,7 @@ from specmath.serving.loop import (
     prompt_seconds,
 )
 from specmath.serving.pair import ServedPair
+from specmath.serving.uneven import columns, uneven
 
 __all__ = ["SLOS", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
 
@@ -157,6 +160,31 @@ class Carried:
         kinds = tuple(kind.only(chosen) for kind in self.kinds)
         return replace(self, grid=grid, factors=self.factors[chosen], kinds=kinds)
 
+    def ways(self, ways: Sequence[tuple[int, ...]], tax: ArrayLike = 0.0) -> Carried:
+        """The same with a column for each way to draft, γ of each kind of request, in place of one
+        γ for all; `tax`: a share of its steps that draft, one or of each way."""
+        base, longest = self.base, [max(way) for way in ways]
+        assert base.pair is not None
+        kinds = [of_kind(base.speculation.acceptance, i) for i in range(len(base.parts))]
+        weights = [part.share * part.decoded for part in base.parts]
+        mixed = [
+            MixtureAcceptance(weights, list(map(CappedAcceptance, kinds, way))) for way in ways
+        ]
+        asked = [each.asked(most) for each, most in zip(mixed, longest, strict=True)]
+        tokens = [[each.tokens_per_step(most) for each, most in zip(mixed, longest, strict=True)]]
+        tokens += [
+            kind.tokens[[way[i] for way in ways]].tolist() for i, kind in enumerate(self.kinds[1:])
+        ]
+        return replace(
+            self,
+            grid=columns(self.grid, base.pair, asked, tax),
+            factors=self.factors[longest],
+            kinds=tuple(
+                replace(kind.only(longest), tokens=np.array(each, dtype=float))
+                for kind, each in zip(self.kinds, tokens, strict=True)
+            ),
+        )
+
     def within(self, promises: Sequence[Promise]) -> tuple[FloatArray, tuple[Limit, ...]]:
         """The largest rate within what is promised over γ, and what limits it."""
         best, limits = self.most.copy(), self._full()
@@ -235,7 +263,8 @@ class Carried:
         if base.plain.points is not None:
             slow = np.asarray(base.plain.points / base.plain.value)
         tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)[:, None]
-        more, slow = _positions(base) * gamma, slow * one.factors[0]
+        drafted = np.array([float(corner.acceptance.drafted(gamma)) for corner in base.corners])
+        more, slow = _positions(base) * drafted, slow * one.factors[0]
         plains, ours, alone = g.steps[:, 0], one.grid.steps[:, 0], one.grid.prompts[:, 0]
 
         def step(batch: FloatArray) -> FloatArray:
@@ -383,6 +412,8 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
     # A verified position costs so many plain steps besides, at any batch.
     more = sum(pair.positions) / 2 * pair.share * gammas
     grid = replace(grid, verify=grid.verify + grid.steps[:, :1] * more)
+    tax = max((part.tax for part in parts), default=0.0)
+    grid = uneven(grid, pair, base.speculation.acceptance, tax)
     return Carried(
         base=base,
         requests=asked,
