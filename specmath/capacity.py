@@ -74,6 +74,9 @@ class Arm:
         To serve the demand with headroom, before rounding up and after, and their bill; None while
         no demand, or no price, is given, or where no rate is within what is promised. inf at the
         joint points where none is.
+    gammas
+        Of each kind of request where the engine has a γ for each: `gamma` is then the most. ()
+        where there is one for all.
     """
 
     gamma: int
@@ -88,6 +91,7 @@ class Arm:
     needed: Estimate | None = None
     replicas: Estimate | None = None
     usd_per_month: Estimate | None = None
+    gammas: tuple[int, ...] = ()
 
     @property
     def all_gpus(self) -> Estimate | None:
@@ -285,6 +289,7 @@ def _switched(plain: Arm, ours: Arm) -> Arm:
     return replace(
         better,
         gamma=ours.gamma,
+        gammas=ours.gammas,
         gpus=ours.gpus,
         most=ours.most.with_(plain.most, np.maximum),
         within=ours.within.with_(plain.within, np.maximum),
@@ -309,6 +314,7 @@ def _arm(
         for i, rate in enumerate(rates)
     ]
     full = next(at for at in states if at.rate == within)
+    mosts = [part.most for part in server.base.parts if part.most is not None]
     return Arm(
         gamma=gamma,
         gpus=gpus,
@@ -319,6 +325,7 @@ def _arm(
         alone=states[0],
         at=tuple(at for at in states[3:] if at.rate < most),
         full=full if within else None,
+        gammas=tuple(min(most, gamma) for most in mosts) if gamma else (),
     )
 
 
