@@ -248,8 +248,10 @@ class MixtureAcceptance(Acceptance):
         return all(part.even for part in self.parts)
 
     def asked(self, gamma: int) -> FloatArray:
-        fewer = np.stack([1.0 - part.asked(gamma) for part in self.parts])
-        return np.asarray(1.0 - self.step_shares(gamma) @ fewer)
+        rows = np.stack([part.asked(gamma) for part in self.parts])
+        # Rounded shares do not sum to 1 exactly: neither all nor nobody may be off.
+        share = 1.0 - self.step_shares(gamma) @ (1.0 - rows)
+        return np.where(rows.any(axis=0), share, 0.0)
 
     def survival(self, gamma: int) -> FloatArray:
         rows = np.stack([part.survival(gamma) for part in self.parts])
