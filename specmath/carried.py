@@ -189,10 +189,17 @@ class Carried:
         """The largest rate within what is promised over γ, and what limits it."""
         best, limits = self.most.copy(), self._full()
         for promise in promises:
+            if self._kept(promise, best):
+                continue
             rate, name = self._met(promise), promise.name
             limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
             best = np.minimum(best, rate)
         return best, tuple(limits)
+
+    def _kept(self, promise: Promise, rates: FloatArray) -> bool:
+        """Whether a time is met at a rate of each γ, where that is not 0: times rise with it."""
+        times = self.states(np.minimum(rates, self.most * NEAR), promise.part)[promise.name]
+        return bool(np.all((times <= promise.seconds) | (rates == 0.0)))
 
     def _met(self, promise: Promise) -> FloatArray:
         """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
