@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -100,6 +100,7 @@ def _alpha(row: Row) -> float | None:
     return 1.0 - 1.0 / row.tokens_per_step
 
 
+@lru_cache(maxsize=1024)
 def at_context(kind: str, context: int) -> Share:
     """α at a context over that of a short one: of `HEADS` the low end is that of a head that was
     trained short, level beyond what was measured; others stay.

@@ -24,17 +24,17 @@ from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
-from specmath.scenario.parts import Part, of_kind
+from specmath.scenario.parts import Part, of_kind, unequal
 from specmath.scenario.server import requests_of
 from specmath.serving.loop import (
     Grid,
     Requests,
     chunks_of,
     first_token,
-    largest_rate,
-    open_loop,
     prompt_seconds,
+    room_for,
 )
+from specmath.serving.open_loop import filled, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 from specmath.serving.uneven import columns, uneven
 
@@ -51,7 +51,7 @@ holds, or that steps and prompts take as long for more of them."""
 USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
 """Of λ_max, between which the joint points are interpolated."""
 
-ROUNDS = 30
+SETTLED = 1e-4
 """Of the fixed point at a joint point: within a range that is far wider than what is left."""
 
 TINY = 1e-12
@@ -79,18 +79,29 @@ class Promise:
 @dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind of request, or all of them in the mean, over γ: `tokens` a step, `chunks` that read
-    its prompt; `beyond`: seconds that its prompt takes beyond the mean one, over the grid's batches
-    [batches, γ]; `decoded`: N − 1."""
+    its prompt, of which a step has `room` for so many; `beyond`: seconds that its prompt takes
+    beyond the mean one, over the grid's batches [batches, γ]; `decoded`: N − 1."""
 
     tokens: FloatArray
     chunks: FloatArray
+    room: FloatArray
     beyond: FloatArray
     decoded: int
 
     def only(self, gammas: list[int]) -> _Kind:
         """The same with those γ alone."""
         return replace(self, tokens=self.tokens[gammas], chunks=self.chunks[gammas],
-                       beyond=self.beyond[:, gammas])  # fmt: skip
+                       room=self.room[gammas], beyond=self.beyond[:, gammas])  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """Servers that are so full: requests a second, whether it stays so, and the times of each kind
+    of request that was asked for, all [batches, γ]."""
+
+    rate: FloatArray
+    carried: np.ndarray
+    times: Mapping[int | None, Mapping[str, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +133,7 @@ class Carried:
     def most(self) -> FloatArray:
         """λ_max over γ."""
         step, prompt = self._seconds(self.held)
-        return largest_rate(self.requests, self.held, step, self.tokens, prompt)
+        return largest_rate(self.requests.decoded_tokens, self.held, step, self.tokens, prompt)
 
     def _seconds(self, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of a step and a prompt at that batch of each γ."""
@@ -130,17 +141,38 @@ class Carried:
                 self.grid.at(self.grid.prompts, batch) * self.factors)  # fmt: skip
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
-        """Batch and times of a kind of request, at rates of each γ on the last axis."""
-        batch, step, prompt, _, tpot, queue = open_loop(
-            self.requests, rates, self.tokens, self.held,
-            lambda held: self.grid.step(held) * self.factors,
-            lambda others, each: self.grid.prompt(others, each) * self.factors,
-        )  # fmt: skip
+        """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
+        each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
+        found = open_loop(
+            self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
+        )
+        return self._times(part, *found)
+
+    def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
+        """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
+        n = self.requests.decoded_tokens
+        f = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
+        times = {part: self._times(part, batch, f.step, f.prompt, f.busy, f.tpot) for part in parts}
+        return Full(f.rate, f.carried, times)
+
+    def _step(self, batch: FloatArray) -> FloatArray:
+        return self.grid.step(batch) * self.factors
+
+    def _prompt(self, others: FloatArray, each_step: FloatArray) -> FloatArray:
+        return self.grid.prompt(others, each_step) * self.factors
+
+    def _times(
+        self, part: int | None, batch: FloatArray, step: FloatArray, prompt: FloatArray,
+        busy: FloatArray, tpot: FloatArray,
+    ) -> dict[str, FloatArray]:  # fmt: skip
         kind = self._kind(part)
         own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
         alone = self.alone * self.factors
         first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
-        return _times(kind, self.tokens, batch, tpot, first + queue)
+        first = first + queue_seconds(
+            batch, step, prompt, busy, self.kinds[0].room, self.requests.unequal
+        )
+        return _times(kind, self.tokens, batch, tpot, first)
 
     def _kind(self, part: int | None) -> _Kind:
         return self.kinds[0 if part is None else 1 + part]
@@ -198,7 +230,8 @@ class Carried:
 
     def _kept(self, promise: Promise, rates: FloatArray) -> bool:
         """Whether a time is met at a rate of each γ, where that is not 0: times rise with it."""
-        times = self.states(np.minimum(rates, self.most * NEAR), promise.part)[promise.name]
+        at = np.minimum(rates, self.most * NEAR)[None]
+        times = self.states(at, promise.part)[promise.name][0]
         return bool(np.all((times <= promise.seconds) | (rates == 0.0)))
 
     def _met(self, promise: Promise) -> FloatArray:
@@ -226,7 +259,9 @@ class Carried:
         step, prompt = self._seconds(held)
         slope = np.where(held > before, (step - self._seconds(before)[0]), 0.0)
         slope = slope / np.maximum(held - before, 1e-9)
-        twice = largest_rate(self.requests, 2.0 * held, step + slope * held, self.tokens, prompt)
+        twice = largest_rate(
+            self.requests.decoded_tokens, 2.0 * held, step + slope * held, self.tokens, prompt
+        )
         return [
             "memory" if t > TWICE * m else "time" for t, m in zip(twice, self.most, strict=True)
         ]
@@ -294,11 +329,15 @@ class Carried:
         shape = (len(base.corners), max(slow.size, base.excess.size))
         last = np.full((1, 1), held)
         each = np.interp(last, g.batches, alone) * base.prompts * slow
-        most = np.broadcast_to(largest_rate(self.requests, held, step(last), tokens, each), shape)
-        rate = np.array(USES)[:, None, None] * most
-        batch, seconds, read, _, tpot, queue = open_loop(
-            self.requests, rate, tokens, held, step, prompt, ROUNDS
+        most = np.broadcast_to(
+            largest_rate(self.requests.decoded_tokens, held, step(last), tokens, each), shape
         )
+        rate = np.array(USES)[:, None, None] * most
+        batch, seconds, read, busy, tpot = open_loop(
+            self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED
+        )
+
+        queue = queue_seconds(batch, seconds, read, busy, one.kinds[0].room, self.requests.unequal)
 
         def times(part: int | None) -> Mapping[str, FloatArray]:
             kind = one._kind(part)
@@ -412,7 +451,7 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
     assert pair is not None
     assert load is not None
     (held, *_) = requests_of(s)
-    asked = replace(held, batch=None, request_rate=1.0)
+    asked = replace(held, batch=None, request_rate=1.0, unequal=unequal(parts))
     top = len(load.step) - 1
     gammas = np.arange(top + 1)
     grid = _grid(pair, asked, top)
@@ -434,8 +473,9 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
 def _mean_kind(base: Endpoint, asked: Requests, grid: Grid) -> _Kind:
     gammas = np.arange(grid.prompts.shape[1])
     tokens = np.asarray(base.speculation.tokens(gammas), dtype=float)
-    chunks = chunks_of(asked, len(gammas))
-    return _Kind(tokens, chunks, np.zeros(grid.prompts.shape), asked.output_tokens - 1)
+    count = len(gammas)
+    return _Kind(tokens, chunks_of(asked, count), room_for(asked, count),
+                 np.zeros(grid.prompts.shape), asked.output_tokens - 1)  # fmt: skip
 
 
 def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...]) -> list[_Kind]:
@@ -448,6 +488,6 @@ def _kinds(base: Endpoint, asked: Requests, grid: Grid, parts: tuple[Part, ...])
         prompts = prompt_seconds(base.pair, mine, grid.batches[:, None], gammas)
         found.append(
             _Kind(np.asarray(tokens, dtype=float), chunks_of(mine, len(gammas)),
-                  prompts - grid.prompts, mine.output_tokens - 1)
+                  room_for(mine, len(gammas)), prompts - grid.prompts, mine.output_tokens - 1)
         )  # fmt: skip
     return found

@@ -1,7 +1,8 @@
 """The search over deployments: every GPU, number of them, drafter, γ and load of a replica at once.
 
-Each server's state is that of `specmath.carried`, over all its γ and many loads in one pass; of a
-million deployments the middle of each number is kept, and the ranges of those that nothing beats:
+Each server's state is that of `specmath.carried`, over all its γ and many loads in one pass: as the
+batch fills, which gives the rate without a search for it. Of a million deployments the middle of
+each number is kept, and the ranges of those that nothing beats:
 
     $/M = GPUs × price / 3600 / (λ N) × 10⁶        against the time per token at λ
 """
@@ -27,10 +28,10 @@ from specmath.scenario import Scenario
 __all__ = ["LOADS", "Deployment", "Search", "deployments", "gpus_for"]
 
 LOADS = 256
-"""Loads of a replica, from nearly none to nearly full."""
+"""Loads of a replica, from nearly none to as many sequences as memory holds."""
 
-SHARES = np.linspace(0.01, 0.98, LOADS)
-"""Of the largest rate of each γ."""
+EMPTY = 1.01
+"""Sequences of a step at the least load: whoever is there is alone."""
 
 NEAR = 1.06
 """How many times the time per token two neighbours of a front differ by at least."""
@@ -80,7 +81,8 @@ class Search:
     Attributes
     ----------
     looked_at, servers
-        Deployments, and servers (a GPU, a number of them, a draft) whose loads they are.
+        Deployments, each a load that a server carries, and servers (a GPU, a number of them, a
+        draft).
     left_out
         Servers that cannot be: the models do not fit, or do not split.
     front
@@ -90,8 +92,8 @@ class Search:
         The same of plain decoding alone.
     cheapest
         One of each GPU and number of them, with its best draft and γ, at the largest load within
-        what is promised and headroom, the cheapest first: by the bill of the demand, else by a
-        million tokens.
+        what is promised less headroom, as `capacity` has it, the cheapest first: by the bill of the
+        demand, else by a million tokens.
     """
 
     looked_at: int
@@ -104,7 +106,9 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class _Server:
-    """One server and its states: seconds and requests a second over [loads, γ]."""
+    """One server and its states: requests a second and seconds over [loads, γ], ascending; `able`:
+    carried within what is promised; `within`: the largest rate that is, over γ; `carried`: loads,
+    over all γ."""
 
     scenario: Scenario
     draft: str
@@ -113,6 +117,8 @@ class _Server:
     rate: FloatArray
     tpot: FloatArray
     able: np.ndarray
+    within: FloatArray
+    carried: int
 
     points: dict[int, Points] = field(default_factory=dict)
 
@@ -126,13 +132,12 @@ class _Server:
         s = self.scenario
         return s.tensor_parallel + (s.draft_gpus if gamma else 0)
 
-    @property
-    def usd(self) -> FloatArray:
-        """Per million output tokens, over [loads, γ]."""
+    def usd(self, rate: FloatArray) -> FloatArray:
+        """Per million output tokens, at rates [..., γ]."""
         s = self.scenario
         many = np.array([self.gpus(int(g)) for g in self.gammas])
         price = many * (s.usd_per_hour or 0.0) / 3600.0
-        return np.asarray(price / (self.rate * s.output_tokens) * 1e6)
+        return np.asarray(price / (rate * s.output_tokens) * 1e6)
 
 
 def gpus_for(s: Scenario) -> tuple[str, ...]:
@@ -211,7 +216,7 @@ def deployments(
     if told is not None:
         told(len(every), len(every))
     return Search(
-        looked_at=sum(one.rate.size for one in found),
+        looked_at=sum(one.carried for one in found),
         servers=len(found),
         left_out=len(every) - len(found),
         front=_front(found, prediction),
@@ -250,19 +255,36 @@ def _server(s: Scenario, draft: str, promises: Sequence[Promise], *, alone: bool
     server = carried(s, (1.0, 1.0))
     gammas = np.array([*([0] if alone else []), *server.base.advisable.tolist()])
     one = server.only(*gammas.tolist())
-    rate = SHARES[:, None] * one.most
-    state = one.states(rate)
-    able = np.ones(rate.shape, dtype=bool)
+    state = one.filled(np.geomspace(EMPTY, np.maximum(one.held, 2.0 * EMPTY), LOADS))
+    times = state.times[None]
+    able, within = state.carried, one.most
     for promise in promises:
-        able &= state[promise.name] <= promise.seconds
+        kept = times[promise.name] <= promise.seconds
+        within = np.minimum(within, _met(state.rate, times[promise.name], promise.seconds))
+        able = able & kept
     named = s.model_copy(update={"usd_per_hour": price})
-    return _Server(named, draft, server, gammas, rate, state["tpot"], able)
+    return _Server(named, draft, server, gammas, state.rate, times["tpot"], able, within,
+                   int(state.carried.sum()))  # fmt: skip
+
+
+def _met(rate: FloatArray, times: FloatArray, seconds: float) -> FloatArray:
+    """The rate of each γ at which a time is met, between two loads; inf where all of them meet it,
+    0 where none does."""
+    longer = times > seconds
+    after = np.maximum(longer.argmax(axis=0), 1)[None]
+    (low, high), (fast, slow) = (
+        (np.take_along_axis(each, after - 1, 0)[0], np.take_along_axis(each, after, 0)[0])
+        for each in (rate, times)
+    )
+    share = (seconds - fast) / np.where(slow > fast, slow - fast, 1.0)
+    met = low + np.clip(share, 0.0, 1.0) * (high - low)
+    return np.where(longer[0], 0.0, np.where(longer.any(axis=0), met, np.inf))
 
 
 def _plain(one: _Server) -> _Server:
     at = one.gammas == 0
     return replace(one, gammas=one.gammas[at], rate=one.rate[:, at], tpot=one.tpot[:, at],
-                   able=one.able[:, at])  # fmt: skip
+                   able=one.able[:, at], within=one.within[at])  # fmt: skip
 
 
 def _front(found: Sequence[_Server], prediction: Prediction) -> tuple[Deployment, ...]:
@@ -272,10 +294,14 @@ def _front(found: Sequence[_Server], prediction: Prediction) -> tuple[Deployment
     which = np.concatenate([np.full(one.rate.size, i) for i, one in enumerate(found)])
     place = np.concatenate([np.arange(one.rate.size) for one in found])
     tpot = np.concatenate([one.tpot.ravel() for one in found])
-    usd = np.concatenate([one.usd.ravel() for one in found])
+    usd = np.concatenate([one.usd(one.rate).ravel() for one in found])
     able = np.concatenate([one.able.ravel() for one in found])
     which, place, tpot, usd = which[able], place[able], tpot[able], usd[able]
-    order = np.lexsort((usd, tpot))
+    # Ties apart, the order of times is enough, and of a million it is half of the work.
+    order = np.argsort(tpot)
+    first = np.minimum.accumulate(usd[order])
+    order = order[usd[order] <= first]
+    order = order[np.lexsort((usd[order], tpot[order]))]
     least = np.minimum.accumulate(usd[order])
     best = np.ones(len(order), dtype=bool)
     best[1:] = least[1:] < least[:-1]
@@ -286,27 +312,28 @@ def _front(found: Sequence[_Server], prediction: Prediction) -> tuple[Deployment
             last = float(tpot[i])
     listed = [(found[which[i]], *np.unravel_index(place[i], found[which[i]].rate.shape))
               for i in kept]  # fmt: skip
-    return tuple(_told(one, int(row), int(column), prediction) for one, row, column in listed)
+    return tuple(
+        _told(one, int(column), float(one.rate[row, column]), prediction)
+        for one, row, column in listed
+    )
 
 
 def _cheapest(found: Sequence[_Server], prediction: Prediction) -> tuple[Deployment, ...]:
-    """Of each GPU and number of them the draft, γ and load with the least bill."""
+    """Of each GPU and number of them the draft and γ with the least bill."""
     s, rows = prediction.scenario, []
-    free = 1.0 - s.headroom
     for one in found:
-        rate = np.where(one.able & (SHARES[:, None] <= free), one.rate, 0.0)
-        row = rate.argmax(axis=0)
-        rates = rate[row, np.arange(len(one.gammas))]
+        rates = (1.0 - s.headroom) * one.within
+        usd = one.usd(np.where(rates > 0.0, rates, 1.0))
         for column in map(int, np.flatnonzero(rates > 0.0)):
-            bill = _bill(s, one, float(rates[column]), int(one.gammas[column]))
-            usd = float(one.usd[row[column], column])
-            faster = float(one.tpot[row[column], column])
-            first = usd if bill is None else bill[1]
-            rows.append((first, usd, faster, one, int(row[column]), column))
+            rate = float(rates[column])
+            bill = _bill(s, one, rate, int(one.gammas[column]))
+            tpot = float(np.interp(rate, one.rate[:, column], one.tpot[:, column]))
+            first = float(usd[column]) if bill is None else bill[1]
+            rows.append((first, float(usd[column]), tpot, one, column, rate))
     rows.sort(key=lambda each: each[:3])
-    kept: dict[tuple[str | None, int], tuple[_Server, int, int]] = {}
-    for *_, one, at, of in rows:
-        kept.setdefault((one.scenario.gpu, one.scenario.tensor_parallel), (one, at, of))
+    kept: dict[tuple[str | None, int], tuple[_Server, int, float]] = {}
+    for *_, one, at, rate in rows:
+        kept.setdefault((one.scenario.gpu, one.scenario.tensor_parallel), (one, at, rate))
     return tuple(_told(*each, prediction) for each in list(kept.values())[:MOST_LISTED])
 
 
@@ -323,10 +350,9 @@ def _bill(s: Scenario, one: _Server, rate: float, gamma: int) -> tuple[float, fl
     return whole, float(month)
 
 
-def _told(one: _Server, row: int, column: int, prediction: Prediction) -> Deployment:
-    """One of them with its ranges."""
-    gamma, rate = int(one.gammas[column]), float(one.rate[row, column])
-    server = one.server
+def _told(one: _Server, column: int, rate: float, prediction: Prediction) -> Deployment:
+    """One of them at that rate, with its ranges."""
+    gamma, server = int(one.gammas[column]), one.server
     state = server.only(gamma).states(np.array([[rate]]))
     joint = one.points_at(gamma)
     points = joint.at(np.array([rate]))
@@ -334,7 +360,7 @@ def _told(one: _Server, row: int, column: int, prediction: Prediction) -> Deploy
         server.estimate(float(state[name][0, 0]), points[name][0]) for name in ("tpot", "ttft")
     )
     bill = _bill(prediction.scenario, one, rate, gamma)
-    usd = float(one.usd[row, column])
+    usd = float(one.usd(np.array(rate))[column])
     # At a rate a replica makes as many tokens whatever it does; what is open is whether it can.
     most = server.estimate(float(server.most[gamma]), joint.most)
     return Deployment(

@@ -10,7 +10,7 @@ import pytest
 from specmath.capacity import capacity
 from specmath.checks import InputError
 from specmath.cli import main
-from specmath.deployments import LOADS, SHARES, Deployment, Search, deployments, gpus_for
+from specmath.deployments import LOADS, Deployment, Search, deployments, gpus_for
 from specmath.predict import predict
 from specmath.scenario.files import build
 from specmath.tables.deployments import cheapest_table, front_table
@@ -78,10 +78,21 @@ def test_the_cheapest_by_brute_force(found: Search) -> None:
     assert found.cheapest[0].usd_per_month <= min(bills) * (1 + 1e-9)
 
 
+def test_a_found_server_has_the_bill_of_its_capacity(found: Search) -> None:
+    """The page of how many GPUs, of the same server, says as many replicas and dollars."""
+    for one in found.cheapest:
+        s = one.scenario.model_copy(update={"request_rate": None, "gamma": one.gamma})
+        arm = capacity(predict(s)).speculative
+        assert arm.replicas.value == one.replicas
+        assert arm.usd_per_month.value == pytest.approx(one.usd_per_month)
+        assert (1.0 - s.headroom) * arm.within.value == pytest.approx(one.rate, rel=2e-3)
+
+
 def test_what_was_looked_at_is_counted(found: Search) -> None:
-    assert found.looked_at % LOADS == 0
+    """One GPU, drafts of two kinds at least, and γ from 0: not fewer than that many loads, and no
+    more than all γ there are."""
+    assert 2 * LOADS * found.servers < found.looked_at <= 17 * LOADS * found.servers
     assert found.servers + found.left_out >= len(GPUS) * 2
-    assert 0 < SHARES[0] < SHARES[-1] < 1
     assert f"{found.looked_at:,} deployments" in search_sentence(found)
 
 

@@ -31,6 +31,9 @@ __all__ = ["Bound", "Line", "Peak", "peak"]
 CLOSE = 1e-3
 """How near to the law a line is wanted between its knots, as a share of the value."""
 
+NARROW = 1e-4
+"""Of all τ, the least between two knots: the law has steps, where memory is full."""
+
 SMALL = 0.02
 """Shares of λ_max below which the miss is counted as if they were this large."""
 
@@ -245,7 +248,8 @@ def _knots(
         misses[new] = (np.abs(lines - truth) / np.maximum(np.abs(truth), SMALL)).max(axis=(0, 2))
         middles[new] = truth[1]
         worst = np.argsort(misses)[::-1][: most - len(x)]
-        worst = np.sort(worst[misses[worst] > CLOSE])
+        wide = np.diff(x)[worst] > NARROW * (high - low)
+        worst = np.sort(worst[(misses[worst] > CLOSE) & wide])
         if not worst.size:
             return x, float(misses.max())
         x = np.insert(x, worst + 1, 0.5 * (x[worst] + x[worst + 1]))

@@ -161,7 +161,7 @@ def _endpoint(found: PlanAnswer, answer: EndpointAnswer, common: frozenset[str])
     if answer.ways:
         yield head(3, ways_table(found).title)
         yield table_html(ways_of(found, answer))
-        yield paragraph(said) if (said := ways_sentence(answer)) else ""
+        yield paragraph(told) if (told := ways_sentence(answer)) else ""
     capacity = answer.capacity
     yield head(3, capacity_table(capacity).title)
     yield table_html(capacity_part(capacity_table(capacity)))

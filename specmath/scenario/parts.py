@@ -31,7 +31,7 @@ from specmath.speculation import USUAL_GAMMA
 from specmath.theorems import alpha_from_tokens_per_step
 from specmath.trees import TreeAcceptance
 
-__all__ = ["Accepted", "Part", "accepted_by", "blended", "falls", "of_kind"]
+__all__ = ["Accepted", "Part", "accepted_by", "blended", "falls", "of_kind", "unequal"]
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,19 @@ def _known(s: Scenario, name: str) -> int:
     if value is None:
         raise InputError(f"{name} must be given for every segment, got none")
     return value
+
+
+def unequal(parts: Sequence[Part]) -> float:
+    """E L² / (E L)² of the prompt tokens that the cache does not hold; 1 of one kind."""
+    if not parts:
+        return 1.0
+    shares = np.array([part.share for part in parts])
+    tokens = np.array([
+        (part.scenario.prompt_tokens or 0) * (1.0 - part.scenario.prefix_hit) for part in parts
+    ])  # fmt: skip
+    mean = float(shares @ tokens) / float(shares.sum())
+    # Rounding may put it below 1.
+    return max(1.0, float(shares @ tokens**2) / float(shares.sum()) / mean**2) if mean else 1.0
 
 
 def _hits(parts: Sequence[Part], tokens: np.ndarray, *, speculative: bool) -> float:

@@ -9,9 +9,7 @@ P is the increment that one uncached prompt adds to the steps it shares, P_draft
     closed loop of C    A (D + R) = (C−1) D         B₁ = 1 + A
                         TTFT = P + R (step(B₁) + A P / D)
     one wave of C       A = (C−1)/2      B₁ = C                TTFT = (C+1)/2 P
-    open loop at λ      B₁ = 1 + B + κ   B = λ (N−1) TPOT      κ = 1/(1 − λP)² − 1
-                        TPOT = step(B₁) s/τ / (1 − λP) + κ P / (2 (N−1)), stable iff λ < λ_max
-                        λ_max = 1 / (P + (N−1) step(B_max) s / (τ B_max))
+    open loop at λ      specmath.serving.open_loop
 
 The closed loop is counted in steps, which all requests share however long they are: one decodes
 for D = (N−1)/τ of them, and before that R go by: half a step that is under way, one more where an
@@ -19,18 +17,12 @@ engine plans ahead, those that read its ⌈k⌉ chunks, and k u / (2 (1−u)) of
 where prompts of k chunks fill a share u = A k / D < 1 of what steps can read. Alone there is only
 the step of each chunk. A decode-only worker has P = 0. B_max is what memory holds.
 
-While a prompt is read nobody decodes, so that those who come meanwhile begin together with it: an
-open loop is one of bursts, the busy periods of M/D/1 with a share λP of the time. A request finds κ
-others in its own (E X² / E X − 1 of Borel's distribution), who stay as long as it does; the prompts
-of half of them come after its own. Short prompts share steps, m = λ times a step's seconds in the
-mean, and the weights hide less of the second: P grows by D (1 − (1 − e^−m)/m), D what two add in
-one step beyond twice one. Beyond that a mean field: no spread of lengths. docs/simulate.md lays it
-beside the simulation.
+All of it is a mean field: no spread of lengths. docs/simulate.md lays it beside the simulation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -40,25 +32,20 @@ from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, IntArray, real, whole
 from specmath.serving.memory import Memory
+from specmath.serving.open_loop import MOST_BUSY, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 from specmath.steptime import Placement
 from specmath.steptime.prefill import CHUNK_TOKENS, prefill_seconds, shared_seconds
 
 __all__ = [
-    "Grid", "Loop", "Requests", "Steady", "chunks_of", "first_token", "largest_rate", "open_loop",
-    "own_prompt", "prompt_seconds", "steady", "step_spread", "waiting_seconds",
+    "Grid", "Loop", "Requests", "Steady", "chunks_of", "first_token", "own_prompt",
+    "prompt_seconds", "room_for", "steady", "step_spread", "waiting_seconds",
 ]  # fmt: skip
 
 Loop = Literal["held", "closed", "wave", "open"]
 
 HALVINGS = 50
 """Of the bracket in which the requests are sought that decode in a closed loop."""
-
-ROUNDS = 60
-"""Of an open loop's fixed point, damped by half: it settles to 1e-9 in about thirty."""
-
-MOST_BUSY = 0.95
-"""The share of the time for prompts beyond which a queue of them has no mean to speak of."""
 
 NUDGE = 0.1
 """Of the batch, to either side, between which the slope of a step is taken."""
@@ -94,6 +81,9 @@ class Requests:
         Tokens of one step at most.
     decode_only
         Prompts are read by other workers.
+    unequal
+        E L² / (E L)² of the tokens that prompts bring, ≥ 1: of several kinds of request those who
+        come meet long ones more often. An open loop alone asks for it.
     """
 
     prompt_tokens: int
@@ -106,6 +96,7 @@ class Requests:
     prefix_hit_speculative: float = 0.0
     chunk_tokens: int = CHUNK_TOKENS
     decode_only: bool = False
+    unequal: float = 1.0
 
     def __post_init__(self) -> None:
         whole("prompt_tokens", self.prompt_tokens, 0)
@@ -113,6 +104,7 @@ class Requests:
         whole("chunk_tokens", self.chunk_tokens, 1)
         for name in ("prefix_hit", "prefix_hit_speculative"):
             real(name, getattr(self, name), 0, 1)
+        real("unequal", self.unequal, 1)
         loads = (self.batch, self.concurrency, self.request_rate)
         if sum(load is not None for load in loads) != 1:
             raise InputError(
@@ -365,7 +357,7 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
     """
     held = grid.most.astype(float)
     prompt = grid.at(grid.prompts, held)
-    most_requests = largest_rate(requests, held, grid.step(held), tokens, prompt)
+    most_requests = largest_rate(requests.decoded_tokens, held, grid.step(held), tokens, prompt)
     batch, waiting, ttft = _SOLVERS[requests.loop](grid, requests, tokens, most_requests)
     parts = (grid.verify, grid.draft, grid.extra)
     verify, draft, extra = (grid.at(part, batch) for part in parts)
@@ -426,6 +418,11 @@ def chunks_of(r: Requests, count: int) -> FloatArray:
     return np.ceil(_fresh(r, count) / r.chunk_tokens)
 
 
+def room_for(r: Requests, count: int) -> FloatArray:
+    """Prompts that the tokens of a step have room for, over so many γ from 0 on."""
+    return np.asarray(r.chunk_tokens / np.maximum(_fresh(r, count), 1.0))
+
+
 def _held(grid: Grid, r: Requests, tokens: FloatArray, _: FloatArray) -> State:
     """B decode in every step, and each lost one is replaced at once."""
     batch = np.full(tokens.shape, float(r.batch or 1))
@@ -476,57 +473,18 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    batch, _, prompt, _, tpot, queue = open_loop(
-        r, np.full(tokens.shape, rate), tokens, grid.most, grid.step, grid.prompt
+    batch, step, prompt, busy, tpot = (
+        each[0] for each in open_loop(
+            r.decoded_tokens, np.full((1, *tokens.shape), rate), tokens, grid.most, grid.step,
+            grid.prompt,
+        )
+    )  # fmt: skip
+    ttft = _first_token(grid, r, batch, prompt) + queue_seconds(
+        batch, step, prompt, busy, room_for(r, len(tokens)), r.unequal
     )
-    ttft = _first_token(grid, r, batch, prompt) + queue
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    waiting = tpot - grid.step(batch) / tokens
+    waiting = tpot - step / tokens
     return batch, waiting + (longer - 1.0) * tpot, longer * ttft
-
-
-def open_loop(
-    r: Requests,
-    rate: FloatArray,
-    tokens: FloatArray,
-    most: ArrayLike,
-    step: Callable[[FloatArray], FloatArray],
-    prompt: Callable[[FloatArray, FloatArray], FloatArray],
-    rounds: int = ROUNDS,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
-
-    Parameters
-    ----------
-    r
-        What is asked; its own rate is not looked at.
-    rate, tokens, most
-        λ, requests a second; τ; B_max.
-    step, prompt
-        Seconds of a step at a batch B₁; P beside so many others, at so many prompts a step.
-    rounds
-        Of the fixed point.
-
-    Returns
-    -------
-    tuple
-        B₁; seconds of a step; P; λP; TPOT; what a prompt waits for those in front of it.
-    """
-    n, held = r.decoded_tokens, np.asarray(most, dtype=float)
-    seconds = step(np.ones(rate.shape))
-    tpot, busy = seconds / tokens, np.zeros(rate.shape)
-    for _ in range(rounds):
-        others = np.minimum(rate * n * tpot, held - 1.0)
-        each = prompt(others, rate * seconds / (1.0 - busy))
-        busy = np.minimum(rate * each, MOST_BUSY)
-        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
-        batch = np.minimum(1.0 + others + burst, np.maximum(held, 1.0))
-        seconds = step(batch)
-        decode = seconds / tokens
-        tpot = 0.5 * tpot + 0.5 * (decode / (1.0 - busy) + burst * each / (2.0 * n))
-    tpot = decode + busy * tpot + (1.0 - busy) * burst * each / (2.0 * n)
-    queue = busy * each / (2.0 * (1.0 - busy))
-    return batch, seconds, each, busy, tpot, queue
 
 
 def step_spread(grid: Grid, load: Steady, rate: float) -> FloatArray:
@@ -559,15 +517,6 @@ def step_spread(grid: Grid, load: Steady, rate: float) -> FloatArray:
     kept = 2.0 * (left - 1.0 + np.exp(-left)) / left**2
     many = np.maximum(load.batch - 1.0, 0.0) / (left * (1.0 - busy) ** 2)
     return np.asarray(slope / load.batch * np.sqrt(many * kept))
-
-
-def largest_rate(
-    r: Requests, held: ArrayLike, step: ArrayLike, tokens: ArrayLike, prompt: ArrayLike
-) -> FloatArray:
-    """λ_max = 1 / (P + (N−1) step(B_max) / (τ B_max)), requests a second; `held` is B_max, `step`
-    and `prompt` the seconds there. All broadcast."""
-    decode = np.asarray(step, dtype=float) / np.asarray(tokens, dtype=float)
-    return np.asarray(1.0 / (np.asarray(prompt) + r.decoded_tokens * decode / np.asarray(held)))
 
 
 _SOLVERS = {"held": _held, "closed": _closed, "wave": _wave, "open": _open}

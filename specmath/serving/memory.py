@@ -7,7 +7,7 @@ Per GPU, in bytes:  utilisation memory = weights + draft weights + activations +
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class Memory:
         """GPUs that hold one sequence."""
         return self.place.tensor_parallel // self.place.attention_dp
 
-    @property
+    @cached_property
     def weights(self) -> float:
         """The target's weights."""
         place = self.place
@@ -116,20 +116,20 @@ class Memory:
         routed = parts["experts"] / place.model.parameters
         return total * (routed + (1.0 - routed) * place.attention_dp)
 
-    @property
+    @cached_property
     def draft_weights(self) -> float:
         """The drafter's weights."""
         if self.drafter is None:
             return 0.0
         return self.drafter.weight_bytes(self.place) / self.drafter.gpus(self.place)
 
-    @property
+    @cached_property
     def activations(self) -> float:
         """Activations of the largest forward, in 16 bits: an estimate, within a factor of 2."""
         elements = _activation_elements(self.place.model, self._group)
         return 2.0 * self.prefill_tokens * elements
 
-    @property
+    @cached_property
     def _left(self) -> float:
         """What is left for sequences; below 0 where weights and activations do not fit."""
         return self.usable - self.weights - self.draft_weights - self.activations

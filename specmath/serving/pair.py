@@ -359,13 +359,19 @@ def _binomial_weights(batch: ArrayLike, gamma: IntArray, share: float) -> FloatA
     γ broadcast, then γ_max+1.
     """
     b, g = np.broadcast_arrays(np.asarray(batch), gamma)
-    weights = np.zeros((*b.shape, int(gamma.max(initial=0)) + 1))
-    chances = {int(count): _binomial(int(count), share) for count in np.unique(b)}
-    for index in np.ndindex(b.shape):
-        count, drafted = int(b[index]), int(g[index])
+    wide = int(gamma.max(initial=0)) + 1
+    weights = np.zeros((*b.shape, wide))
+    for count in np.unique(b).tolist():
+        at = b == count
+        drafted = g[at][:, None]
         place = drafted * np.arange(count + 1) / count
         low = np.minimum(np.floor(place).astype(int), drafted)
-        high = np.minimum(low + 1, drafted)
-        np.add.at(weights[index], low, chances[count] * (1.0 - (place - low)))
-        np.add.at(weights[index], high, chances[count] * (place - low))
+        high, beyond = np.minimum(low + 1, drafted), place - low
+        row = np.arange(len(drafted))[:, None] * wide
+        chances = _binomial(count, share)
+        found = sum(
+            np.bincount((row + to).ravel(), (chances * part).ravel(), len(drafted) * wide)
+            for to, part in ((low, 1.0 - beyond), (high, beyond))
+        )
+        weights[at] = np.reshape(found, (len(drafted), wide))
     return weights
