@@ -23,7 +23,7 @@ from specmath.tables.plan import (  # noqa: E402
     segments_table,
 )
 from specmath.tables.plan_live import live_plan_table, plan_text  # noqa: E402
-from specmath.tables.plan_ways import ways_table  # noqa: E402
+from specmath.tables.plan_ways import MIDDLES, ways_part, ways_table  # noqa: E402
 from specmath.words.plan import (  # noqa: E402
     EXAMPLE_NOTE,
     chart_sentence,
@@ -90,7 +90,7 @@ def show_ways(found: PlanAnswer) -> None:
     st.subheader("Mixed endpoints: one γ for all, or more", anchor=False)
     shown = ways_table(found)
     with st.container(key="wide_ways"):
-        furniture.plain_table(shown, empty="–")
+        furniture.plain_table(ways_part(shown), middles=MIDDLES, empty="–")
     told = [(a.endpoint.name, ways_sentence(a)) for a in found.endpoints]
     furniture.remarks([f"{name}: {said}" for name, said in told if said])
     furniture.downloads(shown)

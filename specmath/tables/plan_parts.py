@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
 from specmath.tables.plan import endpoints_table, part_of, segments_table
-from specmath.tables.plan_ways import ways_table
+from specmath.tables.plan_ways import ways_part, ways_table
 from specmath.tables.table import Cell, Table
 
 __all__ = ["ALL", "TOTALLED", "decision_part", "segments_of", "ways_of"]
@@ -47,9 +47,9 @@ def decision_part(found: PlanAnswer) -> Table:
 
 def ways_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:
     """One endpoint's ways to serve its segments, without what is not known."""
-    table = ways_table(PlanAnswer(found.plan, (answer,)))
+    table = ways_part(ways_table(PlanAnswer(found.plan, (answer,))))
     known = [c.name for c in table.columns if any(value is not None for value in c.values)]
-    return part_of(table, [name for name in known if name not in ("endpoint", "replicas")])
+    return part_of(table, [name for name in known if name != "endpoint"])
 
 
 def segments_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:

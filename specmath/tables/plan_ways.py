@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specmath.checks import InputError
 from specmath.estimate import Estimate
 from specmath.plan.by_request import WayName
@@ -9,7 +11,7 @@ from specmath.plan.decided import PlanAnswer
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 
-__all__ = ["WAYS", "ways_table"]
+__all__ = ["MIDDLES", "WAYS", "ways_part", "ways_table"]
 
 WAYS: dict[WayName, str] = {
     "one": "One γ for all",
@@ -18,6 +20,10 @@ WAYS: dict[WayName, str] = {
     "pools": "Two pools of replicas",
 }
 """What each is called."""
+
+
+MIDDLES = ("tpot_ms", "largest_rate", "gpus", "usd_per_month")
+"""Columns that a page shows with their middle: two pools have no range."""
 
 
 def ways_table(found: PlanAnswer) -> Table:
@@ -59,6 +65,14 @@ def ways_table(found: PlanAnswer) -> Table:
                basis="assumed"),
     ]  # fmt: skip
     return Table("Ways to serve mixed endpoints", "plan_ways", tuple(columns))
+
+
+def ways_part(table: Table) -> Table:
+    """What a page shows of it: without replicas, and the cost where one was given."""
+    left_out = {f"replicas{end}" for end in ("", "_low", "_high")}
+    if not any(table.column("tax_percent").values):
+        left_out.add("tax_percent")
+    return replace(table, columns=tuple(c for c in table.columns if c.name not in left_out))
 
 
 def _in_ms(seconds: Estimate | None) -> Estimate | None:
