@@ -292,6 +292,18 @@ def test_the_break_even_tax_makes_one_gamma_as_good() -> None:
                 assert (taxed.prediction.tpot.value < one.tpot.value) == better
 
 
+def test_where_nobody_should_draft_nothing_is_gained() -> None:
+    """A dear drafter of a large batch: plain decoding for all, which pays no tax."""
+    base = BASE.model_copy(update={"draft": "Llama-3.2-1B", "model": "Llama-3.1-8B",
+                                   "tensor_parallel": 1, "gamma": None})  # fmt: skip
+    rate = 0.6 * float(server_of(planned((0.5, EASY), (0.5, HARD), base=base)).most[0])
+    p = planned((0.5, EASY), (0.5, HARD), base=base.model_copy(update={"request_rate": rate}))
+    found = by_request(p, None, rate, 0.2)
+    assert (found.gammas, found.one, found.break_even) == ((0, 0), 0, 0.0)
+    assert found.gain == pytest.approx(1.0)
+    assert found.prediction.tpot.value == pytest.approx(p.tpot_plain.value, rel=1e-9)
+
+
 # ── a simulation of the same requests ────────────────────────────────────────────────────────
 
 

@@ -42,7 +42,7 @@ PRICES = np.geomspace(1e-3, 2.0, 40)
 """Of a drafted position, in steps: what one kind's γ costs the others, where too many ways are."""
 
 NEAR = 1.0 - 1e-9
-"""Times nearer than this are equal."""
+"""Times and rates nearer than this are equal."""
 
 Ways = Sequence[tuple[int, ...]]
 """γ of each kind, of each way to draft."""
@@ -161,7 +161,7 @@ def by_request(planned: Prediction, given: int | None, rate: float, tax: float) 
         gammas=gammas,
         aim=aim,
         one=allowed[one],
-        gain=float(same[-1] / same[one]),
+        gain=max(1.0, float(same[-1] / same[one])),
         break_even=_break_even(worth, gammas, float(same[one])),
         tax=tax,
         prediction=found,
@@ -256,7 +256,7 @@ def _break_even(
     low, high = 0.0, MOST_TAX
     for _ in range(SWEEPS):
         taxes = np.linspace(low, high, TAXES)
-        worse = np.flatnonzero(value([way] * TAXES, taxes) <= one)
+        worse = np.flatnonzero(value([way] * TAXES, taxes) <= one / NEAR)
         if not worse.size:
             return high
         if worse[0] == 0:
