@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import InputError
+from specmath.lengths import spread_of_lengths
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
 from specmath.serving.replica import MOST_SEQUENCES, By, Limit, Replica
@@ -57,6 +58,8 @@ def endpoint_for(scenario: Scenario, traffic: Traffic, server: Server = Server()
     means = {
         "prompt_tokens": round(float(traffic.prompt_tokens.mean())),
         "output_tokens": max(1, round(float(traffic.output_tokens.mean()))),
+        "prompt_spread": spread_of_lengths(traffic.prompt_tokens),
+        "output_spread": spread_of_lengths(traffic.output_tokens),
     }
     closed = traffic.concurrency or 1
     alike = {"concurrency": closed, "request_rate": None, "batch": 1, "arrivals": "sustained"}

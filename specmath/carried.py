@@ -24,7 +24,7 @@ from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
-from specmath.scenario.parts import Part, of_kind, unequal
+from specmath.scenario.parts import Part, of_kind
 from specmath.scenario.server import requests_of
 from specmath.serving.loop import (
     Grid,
@@ -451,7 +451,7 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
     assert pair is not None
     assert load is not None
     (held, *_) = requests_of(s)
-    asked = replace(held, batch=None, request_rate=1.0, unequal=unequal(parts))
+    asked = replace(held, batch=None, request_rate=1.0)
     top = len(load.step) - 1
     gammas = np.arange(top + 1)
     grid = _grid(pair, asked, top)

@@ -12,9 +12,11 @@ in front are followed by the rest: as likely any number of them, and all for a w
 In an open loop the batch comes and goes as well, which moves the steps that a request meets
 (`serving.loop.step_spread`).
 
-Not in it: the spread of output lengths, of prompts' lengths and of the first token's time, the
-network. Requests differ only where the acceptance is a mixture: elsewhere what is accepted spreads
-them least.
+Answers of different lengths (`lengths`) spread a request by their own, prompts of different lengths
+by how long those are that it meets.
+
+Not in it: the spread of the first token's time, the network. Requests accept differently only where
+the acceptance is a mixture: elsewhere what is accepted spreads them least.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtri
 
 from specmath.checks import FloatArray, InputError, real
-from specmath.estimate import Basis, Estimate, ends
+from specmath.estimate import Basis, Estimate
+from specmath.lengths import in_groups
 from specmath.predict import Prediction
 from specmath.renewal import Kind, StepCount, kinds_of, steps_to_emit
 from specmath.scenario.endpoint import Endpoint
 from specmath.scenario.server import requests_of, spread_of
 from specmath.serving.loop import Requests
+from specmath.spread import Spread, over_lengths
 
-__all__ = ["GAPS", "LEVELS", "Arms", "Gap", "Prompts", "Spread", "Tails", "Taken", "mixed", "tails"]
+__all__ = ["GAPS", "LEVELS", "Arms", "Gap", "Prompts", "Tails", "Taken", "tails"]
 
 LEVELS = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 9)), 0.85, 0.9, 0.925, 0.95,
           0.97, 0.98, 0.99, 0.995, 0.999)  # fmt: skip
@@ -58,9 +62,6 @@ NODES = 9
 
 MOST_AGAIN = 0.95
 """Prompts that come while one is read, at most; as `serving.loop` has it."""
-
-HALVINGS = 40
-"""Of the bracket in which a quantile of several kinds is sought."""
 
 UNSEEN = 1e-11
 """Chance below which a pair of steps and prompts is left out."""
@@ -129,10 +130,13 @@ def _decoding(half: _Half) -> Taken:
     if half.prompts == "wave":
         met = np.linspace(0.0, 2.0 * mean[1], round(2.0 * mean[1]) + 1)
         return _pairs(steps, met, np.outer(chances, np.full(len(met), 1.0 / len(met))), mean)
-    means = half.rate * steps
+    # Of prompts that differ fewer and longer ones have the same mean and the same deviation:
+    # (λ/u) (u P)² = λ E P², with u = E P²/(E P)².
+    means = half.rate / half.unequal * steps
     reach = (7.0 * math.sqrt(means[-1]) + 12.0) / (1.0 - half.again) ** 1.5
     met = np.arange(max(0, int(means[0] - reach)), int(means[-1] + reach) + 1.0)
-    return _pairs(steps, met, chances[:, None] * _counts(means, met, half.again), mean)
+    chances = chances[:, None] * _counts(means, met, half.again)
+    return _pairs(steps, half.unequal * met, chances, mean)
 
 
 def _all_of_a_wave(half: _Half) -> Taken:
@@ -204,97 +208,6 @@ def _gap(name: Gap, half: _Half) -> Taken:
 # ── in time, at every joint point ────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """A quantity's mean and quantiles, each with its ends.
-
-    `values` (levels,), and `points` (corners, draws, levels) in the endpoint's order; None where
-    nothing is open.
-    """
-
-    mean: Estimate
-    levels: tuple[float, ...]
-    values: FloatArray
-    points: FloatArray | None
-
-    def at(self, level: float) -> Estimate:
-        """The quantile of a level that was asked for; InputError of another."""
-        if level not in self.levels:
-            raise InputError(f"level must be one of {self.levels}, got {level!r}")
-        i = self.levels.index(level)
-        points = None if self.points is None else self.points[:, :, i]
-        return Estimate(float(self.values[i]), points, self.mean.basis)
-
-    @property
-    def band(self) -> tuple[FloatArray, FloatArray]:
-        """The low and the high end of each quantile."""
-        if self.points is None:
-            return self.values, self.values
-        low, high = ends(self.points)
-        return np.minimum(low, self.values), np.maximum(high, self.values)
-
-    def map(self, convert: Callable[[Any], Any]) -> Spread:
-        """The same of a quantity that rises with this one; `convert` works on arrays."""
-        points = None if self.points is None else np.asarray(convert(self.points))
-        return Spread(self.mean.map(convert), self.levels, convert(self.values), points)
-
-
-def mixed(spreads: Sequence[Spread], shares: Sequence[float], level: float) -> Estimate:
-    """A quantile of requests of several kinds, each of which has its own spread: the x at which
-
-        Σ share_i P_i(≤ x) = level
-
-    Parameters
-    ----------
-    spreads
-        Of each kind, over the same levels of one endpoint, at least one; between two of them a
-        chance lies on a line.
-    shares
-        Of the requests, > 0; they are normalised.
-    level
-        In [the least level, the largest].
-
-    Raises
-    ------
-    InputError
-        A level beyond those that the spreads have.
-    """
-    levels = np.array(spreads[0].levels)
-    real("level", level, float(levels.min()), float(levels.max()))
-    weights = np.array(shares, dtype=float) / math.fsum(shares)
-
-    def at(values: list[FloatArray]) -> FloatArray:
-        """Of values [..., levels] of each kind."""
-        low = np.min([each[..., 0] for each in values], axis=0)
-        high = np.max([each[..., -1] for each in values], axis=0)
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2.0
-            reached = sum(
-                weight * _chance(each, levels, middle)
-                for weight, each in zip(weights, values, strict=True)
-            )
-            low, high = (np.where(reached < level, middle, low),
-                         np.where(reached < level, high, middle))  # fmt: skip
-        return np.asarray(high)
-
-    points = None
-    if any(each.points is not None for each in spreads):
-        every = [each.values if each.points is None else each.points for each in spreads]
-        shape = np.broadcast_shapes(*(each.shape for each in every))
-        points = at([np.broadcast_to(each, shape) for each in every])
-    return Estimate(float(at([each.values for each in spreads])), points, spreads[0].mean.basis)
-
-
-def _chance(values: FloatArray, levels: FloatArray, x: FloatArray) -> FloatArray:
-    """P(≤ x) of quantiles [..., levels] at x [...]: 0 below the first of them and 1 above the
-    last."""
-    after = np.clip((values <= x[..., None]).sum(axis=-1), 1, len(levels) - 1)
-    low, high = (np.take_along_axis(values, at[..., None], -1)[..., 0] for at in (after - 1, after))
-    share = np.clip((x - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    inside = levels[after - 1] + share * (levels[after] - levels[after - 1])
-    return np.where(x < values[..., 0], 0.0, np.where(x > values[..., -1], 1.0, inside))
-
-
 @dataclass(frozen=True)
 class Arms:
     """A quantity without and with speculation."""
@@ -349,6 +262,8 @@ class Tails:
         Whether every request is taken to accept alike: then the tail is a least.
     variation
         Standard deviation over mean of a request's TPOT in either arm, in the middle.
+    lengths
+        The same of the lengths of prompts, and of answers; 0: all are alike.
     """
 
     gamma: int
@@ -365,6 +280,7 @@ class Tails:
     fullest: tuple[Estimate, Estimate] | None
     alike: bool
     variation: tuple[float, float]
+    lengths: tuple[float, float] = (0.0, 0.0)
 
     @property
     def whole(self) -> Arms:
@@ -375,8 +291,8 @@ class Tails:
 @dataclass(frozen=True, eq=False)
 class _Half:
     """One arm at one corner, or in the middle: seconds of a step and of a prompt [draws], how
-    prompts fall, how many a step meets, how many come while one is read, and how a step reads
-    them."""
+    prompts fall, how many a step meets, how many come while one is read, how a step reads them, and
+    E P²/(E P)² of those that differ."""
 
     kinds: tuple[Kind, ...]
     count: StepCount
@@ -386,6 +302,7 @@ class _Half:
     rate: float
     again: float
     read: _Read
+    unequal: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,10 +368,15 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
     tokens = prediction.scenario.output_tokens
     _check(endpoint, gamma, tokens)
     asked = tuple(dict.fromkeys(float(q) for q in real("levels", list(levels), 0, 1)))
+    lengths = _lengths(prediction)
+    # Of answers that differ, each quantile rests on others of the mean one.
+    known = asked if lengths is None else tuple(sorted({*LEVELS, *asked}))
     arms = _arm(endpoint, 0), _arm(endpoint, gamma)
     before, after = (arm.middle for arm in arms)
     spreads = [_batch_spread(endpoint, g) for g in (0, gamma)]
-    decode = _each_widened(_both(arms, _decoding, asked), spreads)
+    alike = _each_widened(_both(arms, _decoding, known), spreads)
+    decode = _differing(alike, lengths, asked)
+    per_token = alike.map(lambda seconds: seconds / (tokens - 1))
     gaps = {name: _both(arms, partial(_gap, name), asked) for name in GAPS[:-1]}
     return Tails(
         gamma=gamma,
@@ -462,7 +384,7 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
         timed=endpoint.tpot_plain is not None,
         decode=decode,
         request=_request(prediction, arms, decode),
-        gaps={**gaps, "tpot": decode.map(lambda seconds: seconds / (tokens - 1))},
+        gaps={**gaps, "tpot": _differing(per_token, lengths, asked, per_token=True)},
         steps=(before.count, after.count),
         step=(arms[0].estimate(_step), arms[1].estimate(_step)),
         prompt=(arms[0].estimate(_prompt), arms[1].estimate(_prompt)),
@@ -470,8 +392,37 @@ def tails(prediction: Prediction, levels: Sequence[float] = LEVELS) -> Tails:
         met=(before.rate * before.count.mean, after.rate * after.count.mean),
         fullest=_fullest(arms),
         alike=len(after.kinds) == 1,
-        variation=(_variation(before), _variation(after)),
+        variation=(_variation(before, lengths), _variation(after, lengths)),
+        lengths=(
+            prediction.scenario.prompt_spread,
+            prediction.scenario.output_spread if lengths else 0.0,
+        ),
     )
+
+
+Lengths = tuple[FloatArray, FloatArray]
+"""Tokens after the first over their mean, of each group of answers, and the groups' shares."""
+
+
+def _lengths(prediction: Prediction) -> Lengths | None:
+    """None where all are one, and in one wave, in which who is long meets no more prompts."""
+    s, load = prediction.scenario, prediction.endpoint.load
+    if not s.output_spread or (load is not None and load.requests.loop == "wave"):
+        return None
+    lengths, shares = in_groups(s.output_spread)
+    after = np.maximum(lengths * s.output_tokens - 1.0, 1.0) / (s.output_tokens - 1)
+    return after, shares
+
+
+def _differing(
+    arms: Arms, lengths: Lengths | None, levels: tuple[float, ...], *, per_token: bool = False
+) -> Arms:
+    if lengths is None:
+        return arms
+    return Arms(*(
+        over_lengths(each, *lengths, levels, per_token=per_token)
+        for each in (arms.plain, arms.speculative)
+    ))  # fmt: skip
 
 
 def _check(endpoint: Endpoint, gamma: int, tokens: int) -> None:
@@ -538,8 +489,10 @@ def _prompt(half: _Half) -> FloatArray:
     return half.prompt
 
 
-def _variation(half: _Half) -> float:
-    return _decoding(half).variation(float(half.prompt[0] / half.step[0]))
+def _variation(half: _Half, lengths: Lengths | None) -> float:
+    """Of a shorter answer the mean over its tokens varies more: by 1/√n."""
+    found = _decoding(half).variation(float(half.prompt[0] / half.step[0]))
+    return found * (1.0 if lengths is None else math.sqrt(float(lengths[1] @ (1.0 / lengths[0]))))
 
 
 def _fullest(arms: tuple[_Arm, _Arm]) -> tuple[Estimate, Estimate] | None:
@@ -561,6 +514,7 @@ def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
     opened = endpoint.open or (plain is not None and plain.points is not None)
     one, tokens = np.ones(1), endpoint.scenario.output_tokens - 1
     arrivals = endpoint.scenario.request_rate or 0.0
+    unequal = endpoint.load.requests.unequal if endpoint.load is not None else 1.0
     every: list[_Half] = []
     for i, (of, tpot, read) in enumerate(zip(halves, _plain_times(endpoint), reads, strict=True)):
         excess, factor = (endpoint.excess, endpoint.prompts) if i else (one, one)
@@ -575,7 +529,7 @@ def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
         # In an open loop more prompts come while one is read; elsewhere others end no sooner.
         again = min(arrivals * (float(prompt[0]) if i == 0 else every[0].prompt[0]), MOST_AGAIN)
         every.append(_Half(kinds_of(of.acceptance, gamma), count, step, prompt, how,
-                           met * emitted / tokens, again, read))  # fmt: skip
+                           met * emitted / tokens, again, read, unequal))  # fmt: skip
     over = () if plain is None else plain.basis.over
     kind = (endpoint if plain is None else plain).basis.kind
     basis = Basis(kind, over=tuple(dict.fromkeys((*over, *endpoint.basis.over))))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.checks import FloatArray, InputError, IntArray, real, short, whole
+from specmath.lengths import drawn
 
 __all__ = [
     "MOST_REQUESTS", "TRACES", "Traffic", "closed", "first_requests", "poisson",
@@ -98,9 +99,19 @@ class Traffic:
         return (len(self) - 1) / span if span > 0 else np.inf
 
 
-def _lengths(count: int, prompt_tokens: int, output_tokens: int) -> tuple[IntArray, IntArray]:
+Spreads = tuple[float, float]
+"""Of prompts and of answers: standard deviation over mean, ≥ 0; 0: all are alike."""
+
+
+def _lengths(
+    count: int, prompt_tokens: int, output_tokens: int, spreads: Spreads, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Of their own stream of numbers: arrivals are the same whatever the lengths."""
+    prompts, outputs = (np.random.default_rng([seed, which]) for which in (1, 2))
     prompt = int(whole("prompt_tokens", prompt_tokens, 0))
-    return np.full(count, prompt), np.full(count, int(whole("output_tokens", output_tokens, 1)))
+    output = int(whole("output_tokens", output_tokens, 1))
+    return (drawn(prompt, spreads[0], count, prompts, 0),
+            drawn(output, spreads[1], count, outputs, 1))  # fmt: skip
 
 
 def poisson(
@@ -110,6 +121,7 @@ def poisson(
     *,
     seconds: ArrayLike | None = None,
     requests: int | None = None,
+    spreads: Spreads = (0.0, 0.0),
     seed: int = 0,
 ) -> Traffic:
     """Independent arrivals at a rate, or at rates that follow each other (a day curve).
@@ -118,8 +130,8 @@ def poisson(
     ----------
     rates
         Requests a second, > 0 somewhere: one, or one of each stretch of time.
-    prompt_tokens, output_tokens
-        Of every request.
+    prompt_tokens, output_tokens, spreads
+        Their means, and how far they spread (`lengths`).
     seconds
         How long each rate holds, > 0; one for all. None: one rate until `requests` have come.
     requests
@@ -163,14 +175,18 @@ def poisson(
         counts, starts = rng.poisson(rate * held), np.cumsum(held) - held
         stretches = zip(starts, counts, held, strict=True)
         arrivals = np.concatenate([s + np.sort(rng.random(n)) * h for s, n, h in stretches])
-    return Traffic(arrivals, *_lengths(len(arrivals), prompt_tokens, output_tokens))
+    lengths = _lengths(len(arrivals), prompt_tokens, output_tokens, spreads, seed)
+    return Traffic(arrivals, *lengths)
 
 
-def closed(concurrency: int, prompt_tokens: int, output_tokens: int, *, requests: int) -> Traffic:
+def closed(
+    concurrency: int, prompt_tokens: int, output_tokens: int, *, requests: int,
+    spreads: Spreads = (0.0, 0.0), seed: int = 0,
+) -> Traffic:  # fmt: skip
     """A closed loop: C at once, and each that ends is followed by the next, `requests` in all."""
     count = int(whole("requests", requests, 1, MOST_REQUESTS))
     inside = int(whole("concurrency", concurrency, 1))
-    lengths = _lengths(count, prompt_tokens, output_tokens)
+    lengths = _lengths(count, prompt_tokens, output_tokens, spreads, seed)
     return Traffic(np.zeros(count), *lengths, concurrency=inside)
 
 

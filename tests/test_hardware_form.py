@@ -514,7 +514,8 @@ def test_what_only_the_step_time_model_reads_is_refused_elsewhere(field: str) ->
     values |= {"prompt_tokens": 99, "prefix_hit": 0.5, "prefix_hit_speculative": 0.5}
     values |= {"draft_weight_dtype": "fp8", "draft_layers": 2, "draft_vocab": 99}
     values |= {"drafted_per_step": 2, "tree": "2:2:4", "expert_parallel": 2, "attention_dp": 2}
-    values |= {"chunk_tokens": 512, "arrivals": "one_wave", "decode_only": "yes"}
+    values |= {"chunk_tokens": 512, "arrivals": "one_wave", "decode_only": "yes",
+                   "prompt_spread": 1}  # fmt: skip
     with pytest.raises(ScenarioError, match=f"draft_form=ratio does not use {field}"):
         build({"alpha": 0.8, "gamma": 4, "c": 0.1, field: values[field]})
 

@@ -12,7 +12,8 @@ HOUSE = Path(specmath.__file__).parent
 
 FLOORS = (
     "checks", "palette", "outfile", "foreign", "rates", "spelling", "theorems", "gamma", "money",
-    "estimate", "numbers", "acceptance", "stepcost", "replay", "trees", "renewal", "speculation",
+    "estimate", "numbers", "lengths", "spread", "acceptance", "stepcost", "replay", "trees",
+    "renewal", "speculation",
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "acceptance_conditions", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",

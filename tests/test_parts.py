@@ -16,7 +16,8 @@ from specmath.scenario import Scenario
 from specmath.scenario.endpoint import for_part, resolve
 from specmath.scenario.files import revised
 from specmath.scenario.parts import Part, blended, of_kind
-from specmath.tails import mixed, tails
+from specmath.spread import mixed
+from specmath.tails import tails
 from specmath.traffic import poisson
 
 BASE = Scenario(

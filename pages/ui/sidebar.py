@@ -32,7 +32,8 @@ SIDEBAR = (
      ("batch", "tensor_parallel", "draft_gpus", "target_billions", "draft_billions")),
     ("Money", "payments", ("usd_per_hour",)),
     ("Traffic", "forum",
-     ("acceptance_source", "temperature", "copies_input", "output_tokens", "ttft_ms")),
+     ("acceptance_source", "temperature", "copies_input", "output_tokens", "output_spread",
+      "ttft_ms")),
     ("Step details", "build", ("overhead", "c_hat", "prefill_share", "max_gamma")),
 )  # fmt: skip
 SERVED_SIDEBAR = (
@@ -45,7 +46,9 @@ SERVED_SIDEBAR = (
     ("Drafter", "edit_note",
      ("draft_weight_dtype", "draft_layers", "draft_vocab", "drafted_per_step")),
     ("Money", "payments", SIDEBAR[1][2]),
-    ("Traffic", "forum", ("acceptance_source", "temperature", "copies_input", "ttft_ms")),
+    ("Traffic", "forum",
+     ("acceptance_source", "temperature", "copies_input", "output_spread", "prompt_spread",
+      "ttft_ms")),
     ("Step details", "build", ("coverage", "max_gamma")),
 )  # fmt: skip
 """With the step-time model: what it needs besides the bar, without what it answers."""

@@ -7,7 +7,8 @@ import plotly.graph_objects as go
 
 from specmath.charts.pieces import Trace, axis, band_of, figure_of, line_of, mark_of
 from specmath.palette import PLAIN, SPECULATION
-from specmath.tails import Spread, Tails
+from specmath.spread import Spread
+from specmath.tails import Tails
 from specmath.words.tails import SLOWEST
 
 __all__ = ["request_times"]

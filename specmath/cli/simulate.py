@@ -105,17 +105,18 @@ def _traffic(
     if s.prompt_tokens is None and s.decode_only != "yes":
         raise InputError("a simulation needs prompt_tokens: the prompts that it reads")
     prompt, count = s.prompt_tokens or 0, REQUESTS if requests is None else requests
+    spreads = s.prompt_spread, s.output_spread
     if s.concurrency is not None:
         if seconds is not None:
             raise InputError("seconds is of an open loop: give requests with concurrency")
-        return closed(s.concurrency, prompt, s.output_tokens, requests=count)
+        return closed(s.concurrency, prompt, s.output_tokens, requests=count, spreads=spreads,
+                      seed=seed)  # fmt: skip
     if s.request_rate is None:
         raise InputError("a simulation needs request_rate, concurrency or a trace")
     if seconds is not None and requests is not None:
         raise InputError("give requests or seconds, not both")
-    if seconds is not None:
-        return poisson(s.request_rate, prompt, s.output_tokens, seconds=seconds, seed=seed)
-    return poisson(s.request_rate, prompt, s.output_tokens, requests=count, seed=seed)
+    return poisson(s.request_rate, prompt, s.output_tokens, seconds=seconds, spreads=spreads,
+                   requests=count if seconds is None else None, seed=seed)  # fmt: skip
 
 
 def _file(name: str) -> str:

@@ -29,7 +29,8 @@ from specmath.plan.record import Plan, PlannedEndpoint
 from specmath.predict import Prediction, of_endpoint, predict
 from specmath.scenario.endpoint import for_part
 from specmath.scenario.parts import Part, blended
-from specmath.tails import Spread, Tails, mixed, tails
+from specmath.spread import Spread, mixed
+from specmath.tails import Tails, tails
 
 __all__ = ["QUANTILES", "Do", "EndpointAnswer", "PlanAnswer", "SegmentAnswer", "Split", "decided"]
 

@@ -253,8 +253,9 @@ def grid_of(plan: Plan) -> Grid:
 
 
 _OF_SEGMENTS = frozenset(
-    {*HALVES["acceptance"], "prompt_tokens", "output_tokens", "prefix_hit",
-     "prefix_hit_speculative", "work", "temperature", "acceptance_source"}
+    {*HALVES["acceptance"], "prompt_tokens", "output_tokens", "prompt_spread",
+     "output_spread", "prefix_hit", "prefix_hit_speculative", "work", "temperature",
+     "acceptance_source"}
 )  # fmt: skip
 """Fields of an endpoint that its rows say of each of its segments."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from specmath.checks import InputError, short
+from specmath.lengths import spread_of_lengths
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build
@@ -44,8 +45,9 @@ TRACE = "trace"
 
 SEGMENT_FIELDS = (
     *(name for name in SPECS if name in HALVES["acceptance"]),
-    "acceptance_source", "work", "temperature", "prompt_tokens", "output_tokens", "prefix_hit",
-    "prefix_hit_speculative", "slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms",
+    "acceptance_source", "work", "temperature", "prompt_tokens", "output_tokens",
+    "prompt_spread", "output_spread", "prefix_hit", "prefix_hit_speculative",
+    "slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms",
 )  # fmt: skip
 """In which its requests may differ from the endpoint's others."""
 
@@ -282,7 +284,8 @@ def _segments(
 
 
 def _of_trace(fields: Mapping[str, Any], traces: Traces) -> dict[str, Any]:
-    """The fields with the means of a trace in place of its name; lengths that are given stay."""
+    """The fields with the lengths of a trace in place of its name, means and spreads; those that
+    are given stay."""
     found = dict(fields)
     if TRACE not in found:
         return found
@@ -291,6 +294,8 @@ def _of_trace(fields: Mapping[str, Any], traces: Traces) -> dict[str, Any]:
     means: dict[str, Any] = {
         "prompt_tokens": round(prompts),
         "output_tokens": max(1, round(float(traffic.output_tokens.mean()))),
+        "prompt_spread": spread_of_lengths(traffic.prompt_tokens),
+        "output_spread": spread_of_lengths(traffic.output_tokens),
     }
     if traffic.prefix_tokens is not None and prompts:
         means["prefix_hit"] = float(traffic.prefix_tokens.mean()) / prompts

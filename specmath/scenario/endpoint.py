@@ -21,7 +21,7 @@ from specmath.estimate import LEVEL, Basis, Estimate, Unknown, draws, ends
 from specmath.evidence import besides
 from specmath.money import tokens_per_second
 from specmath.scenario.forms import ACCEPTANCE, COST, VERIFY, Hardware, Recorded, Slope
-from specmath.scenario.parts import Accepted, Part, accepted_by, falls, of_kind, unequal
+from specmath.scenario.parts import Accepted, Part, accepted_by, falls, of_kind
 from specmath.scenario.record import Scenario
 from specmath.scenario.server import (
     ANCHORS,
@@ -376,7 +376,7 @@ def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
         unknown.append(Unknown("prompts", *error.prompts, level=LEVEL))
     else:
         prompts = _exact()
-    asked = tuple(replace(each, unequal=unequal(parts)) for each in requests_of(s))
+    asked = requests_of(s)
     load = state_of(pair, asked[0], acceptance, top, tax)
     anchor = _anchor(s, pair, load)
     readings = ANCHORS if anchor else ANCHORS[-1:]

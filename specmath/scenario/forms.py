@@ -460,7 +460,7 @@ class Hardware(CostForm):
         "draft_weight_dtype", "draft_layers", "draft_vocab", "drafted_per_step", "tree", "engine",
         "expert_parallel", "attention_dp",
         "concurrency", "request_rate", "prompt_tokens", "prefix_hit", "prefix_hit_speculative",
-        "chunk_tokens", "arrivals", "decode_only",
+        "chunk_tokens", "arrivals", "decode_only", "prompt_spread",
     )  # fmt: skip
 
     def cs(self, s: Scenario) -> tuple[float, float]:

@@ -31,7 +31,7 @@ from specmath.speculation import USUAL_GAMMA
 from specmath.theorems import alpha_from_tokens_per_step
 from specmath.trees import TreeAcceptance
 
-__all__ = ["Accepted", "Part", "accepted_by", "blended", "falls", "of_kind", "unequal"]
+__all__ = ["Accepted", "Part", "accepted_by", "blended", "falls", "of_kind"]
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,16 @@ def blended(base: Scenario, parts: Sequence[Part]) -> Scenario:
         "output_tokens": max(1, round(float(shares @ outputs))),
         "prefix_hit": _hits(parts, shares * prompts, speculative=False),
         "prefix_hit_speculative": None,
+        "prompt_spread": prompt_spread(parts),
         **_acceptance(parts, weights),
     }
     if any(part.scenario.prefix_hit_speculative is not None for part in parts):
         fields["prefix_hit_speculative"] = _hits(parts, shares * prompts, speculative=True)
     if base.context_tokens is None:
         # As a batch has them: a long answer is in more steps.
-        fields["context_tokens"] = max(1, round(float(weights @ (prompts + outputs / 2))))
+        spreads = np.array([part.scenario.output_spread for part in parts])
+        written = outputs * (1.0 + spreads**2) / 2.0
+        fields["context_tokens"] = max(1, round(float(weights @ (prompts + written))))
     return base.model_copy(update=_NO_ACCEPTANCE | fields)
 
 
@@ -179,17 +182,21 @@ def _known(s: Scenario, name: str) -> int:
     return value
 
 
-def unequal(parts: Sequence[Part]) -> float:
-    """E L² / (E L)² of the prompt tokens that the cache does not hold; 1 of one kind."""
-    if not parts:
-        return 1.0
+def prompt_spread(parts: Sequence[Part]) -> float:
+    """Standard deviation over mean of the prompt tokens that the cache does not hold, of all kinds
+    together, each with its own spread."""
     shares = np.array([part.share for part in parts])
-    tokens = np.array([
-        (part.scenario.prompt_tokens or 0) * (1.0 - part.scenario.prefix_hit) for part in parts
-    ])  # fmt: skip
-    mean = float(shares @ tokens) / float(shares.sum())
-    # Rounding may put it below 1.
-    return max(1.0, float(shares @ tokens**2) / float(shares.sum()) / mean**2) if mean else 1.0
+    shares = shares / shares.sum()
+    tokens, spreads = (
+        np.array([float(getattr(part.scenario, name) or 0.0) for part in parts])
+        for name in ("prompt_tokens", "prompt_spread")
+    )
+    tokens = tokens * (1.0 - np.array([part.scenario.prefix_hit for part in parts]))
+    mean = float(shares @ tokens)
+    if not mean:
+        return 0.0
+    square = float(shares @ (tokens**2 * (1.0 + spreads**2))) / mean**2
+    return float(np.sqrt(max(0.0, square - 1.0)))  # rounding may put it below 1
 
 
 def _hits(parts: Sequence[Part], tokens: np.ndarray, *, speculative: bool) -> float:

@@ -388,6 +388,16 @@ class Scenario(BaseModel):
         256, "Output tokens a request", "", "Mean length; 256 is assumed until you give it.",
         "traffic", low=1, high=1_000_000, whole=True, step=1, example="256",
     )  # fmt: skip
+    output_spread: float = number(
+        0.0, "Spread of output lengths", "", "Standard deviation over mean; 0: all are alike. "
+        "Lengths are taken as lognormal; public chat traces have 0.7 to 0.8.",
+        "traffic", low=0, high=50, slider=(0.0, 2.0), step=0.05, symbol="", example="0.8",
+    )  # fmt: skip
+    prompt_spread: float = number(
+        0.0, "Spread of prompt lengths", "", "Standard deviation over mean; 0: all are alike. Who "
+        "waits for the first token waits more behind long ones; public traces have 1 to 1.3.",
+        "traffic", low=0, high=50, slider=(0.0, 2.0), step=0.05, symbol="", example="1",
+    )  # fmt: skip
     ttft_ms: float | None = number(
         None, "Time to first token", "ms", "Prefill and queueing; speculation does not shorten it.",
         "traffic", low=0, high=1e7, example="500", unknown=True,
@@ -468,7 +478,9 @@ class Scenario(BaseModel):
             return self.context_tokens
         if self.prompt_tokens is None:
             return ASSUMED_CONTEXT
-        return max(1, self.prompt_tokens + self.output_tokens // 2)
+        # A long answer is in more steps: E N²/(2 E N) of it lies behind the token of a step.
+        written = self.output_tokens * (1.0 + self.output_spread**2) / 2.0
+        return max(1, self.prompt_tokens + int(written))
 
     @property
     def accepts(self) -> AcceptanceForm:

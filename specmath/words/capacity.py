@@ -317,9 +317,10 @@ def by_gamma_sentence(found: Capacity) -> str:
 def capacity_notes(found: Capacity) -> tuple[str, ...]:
     """What the capacity rests on, and what is not in it."""
     notes = [
-        "Means: requests come at random, prompts and outputs are of one length. Bursts and mixed "
-        "lengths make queues that are not in it, so that near the largest rate times are too low: "
-        "headroom is for them. One request in a hundred takes longer still: Slow requests (p99).",
+        "Means: requests come at random, prompts and outputs are of one length unless it is said "
+        "how they spread. Bursts make queues that are not in it, so that near the largest rate "
+        "times are too low: headroom is for them. One request in a hundred takes longer still: "
+        "Slow requests (p99).",
         "A server that is slower than computed is fuller as well: ranges widen with the rate.",
         "Sequences are limited by memory alone: an engine's own limit (max_num_seqs) may be lower.",
     ]

@@ -58,10 +58,11 @@ ASSUMED = (
     "Times are told of as many replicas as serve the demand without speculation, in both arms; "
     "GPUs and dollars are of as many as each arm needs within what is promised, with headroom.",
     "All segments of an endpoint fill the same steps, and draft the same γ unless its engine has "
-    "one for each request. A request takes (N − 1)/τ steps of its own segment's τ, each "
-    "as long as anybody's.",
-    "p50 and p99 are over requests, of what is accepted and of other requests' prompts; lengths "
-    "within a segment are all alike, so that the tail is a least.",
+    "one for each request. A request takes (N − 1)/τ steps of its own segment's τ, each as long as "
+    "anybody's.",
+    "p50 and p99 are over requests, of what is accepted, of other requests' prompts and of lengths "
+    "where a segment says how they spread (output_spread, prompt_spread, or a trace); elsewhere "
+    "they are all alike, and the tail is a least.",
     "A plan counts an endpoint that is to be measured first, or left off, without speculation.",
 )
 """What every plan rests on."""

@@ -51,9 +51,10 @@ GAP_TOOLS: dict[Gap, str] = {
 def tail_sentence(found: Tails) -> str:
     """What a request takes at p99 in both arms, and how that gain compares with the mean's."""
     arms = found.whole
-    what = f"a request of {found.tokens:,} tokens takes"
+    mean = " in the mean" if found.lengths[1] else ""
+    what = f"a request of {found.tokens:,} tokens{mean} takes"
     if found.request is None:
-        what = f"the {found.tokens - 1:,} tokens after the first take"
+        what = f"the {found.tokens - 1:,} tokens{mean} after the first take"
     plain, ours = (_time(arm.at(SLOWEST), found) for arm in (arms.plain, arms.speculative))
     if found.gamma == 0:
         return (
@@ -107,9 +108,10 @@ def curve_words(found: Tails) -> str:
     """How many steps a request takes, and how the curve is read."""
     _, steps = found.steps
     deviation = steps.variance**0.5
+    of = f" of {found.tokens:,} tokens" if found.lengths[1] else ""
     told = (
         "To the right the slow requests: 1 in 10 takes longer than at 90%, 1 in 100 than at 99%. "
-        f"With γ={found.gamma} a request takes {significant(steps.mean)} steps in the mean, "
+        f"With γ={found.gamma} a request{of} takes {significant(steps.mean)} steps in the mean, "
         f"standard deviation {significant(deviation)}; without speculation "
         f"{found.steps[0].steps[0]:,}."
     )
@@ -189,8 +191,23 @@ def tail_notes(found: Tails) -> tuple[str, ...]:
             "Where all outputs are equally long, as in many benchmarks, prompts come together: a "
             "gap at p99 is then a step full of prompts."
         )
+    notes.append(_lengths_note(found))
     notes.append(
-        "Not in it: bursts of arrivals, outputs and prompts of mixed length, steps that take "
-        "longer by themselves, the network."
+        "Not in it: bursts of arrivals, steps that take longer by themselves, the network."
     )
     return tuple(notes)
+
+
+def _lengths_note(found: Tails) -> str:
+    prompt, output = found.lengths
+    if not prompt and not output:
+        return (
+            "All prompts and all outputs are taken to be of one length: give how far they spread "
+            "(spread of output lengths, of prompt lengths) and slow requests are longer ones too."
+        )
+    told = [
+        f"{name} spread by {significant(each, 2)} of their mean"
+        for name, each in (("outputs", output), ("prompts", prompt))
+        if each
+    ]
+    return f"Lengths are lognormal: {' and '.join(told)}. Real engines cut the longest."
