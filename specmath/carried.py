@@ -142,11 +142,13 @@ class Carried:
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
         """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
+        return self._times(part, *self._loop(rates))
+
+    def _loop(self, rates: FloatArray) -> tuple[FloatArray, ...]:
         each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
-        found = open_loop(
+        return open_loop(
             self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
         )
-        return self._times(part, *found)
 
     def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
@@ -219,37 +221,36 @@ class Carried:
 
     def within(self, promises: Sequence[Promise]) -> tuple[FloatArray, tuple[Limit, ...]]:
         """The largest rate within what is promised over γ, and what limits it."""
-        best, limits = self.most.copy(), self._full()
-        for promise in promises:
-            if self._kept(promise, best):
-                continue
-            rate, name = self._met(promise), promise.name
-            limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
-            best = np.minimum(best, rate)
-        return best, tuple(limits)
-
-    def _kept(self, promise: Promise, rates: FloatArray) -> bool:
-        """Whether a time is met at a rate of each γ, where that is not 0: times rise with it."""
-        at = np.minimum(rates, self.most * NEAR)[None]
-        times = self.states(at, promise.part)[promise.name][0]
-        return bool(np.all((times <= promise.seconds) | (rates == 0.0)))
-
-    def _met(self, promise: Promise) -> FloatArray:
-        """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
+        limits = self._full()
+        if not promises:
+            return self.most.copy(), tuple(limits)
         low, high = np.zeros(len(self.tokens)), self.most * NEAR
         first: FloatArray | None = None
         for _ in range(SWEEPS):
             rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
-            times = self.states(rates, promise.part)[promise.name]
-            after, share = _between(times, promise.seconds)
+            used = self._used(rates, promises)
             if first is None:
-                first = times
+                first = used
+            after, share = _between(used.max(axis=0), 1.0)
             before = np.take_along_axis(rates, after - 1, 0)[0]
             low, high = before, np.take_along_axis(rates, after, 0)[0]
-        rate = low + share * (high - low)
         assert first is not None
-        met = np.where(first[-1] <= promise.seconds, self.most, rate)
-        return np.where(first[0] > promise.seconds, 0.0, met)
+        none, all_of_them = ((first[:, at] > 1.0) for at in (0, -1))
+        rate = np.where(all_of_them.any(axis=0), low + share * (high - low), self.most)
+        most_used = np.take_along_axis(used, after[None], 1)[:, 0].argmax(axis=0)
+        binding = np.where(none.any(axis=0), none.argmax(axis=0), most_used)
+        told = tuple(
+            promises[int(which)].name if r < m else limit
+            for which, r, m, limit in zip(binding, rate, self.most, limits, strict=True)
+        )
+        return np.where(none.any(axis=0), 0.0, rate), told
+
+    def _used(self, rates: FloatArray, promises: Sequence[Promise]) -> FloatArray:
+        """Each time that is promised over what is promised, [promises, rates, γ]: they rise with
+        the rate."""
+        found = self._loop(rates)
+        times = {part: self._times(part, *found) for part in {each.part for each in promises}}
+        return np.stack([times[each.part][each.name] / each.seconds for each in promises])
 
     def _full(self) -> list[Limit]:
         """What limits λ_max over γ: memory where twice the sequences, each as dear as the last

@@ -50,8 +50,8 @@ Ways = Sequence[tuple[int, ...]]
 ROUNDS = 30
 """In which one kind's γ at a time is moved to its neighbour."""
 
-MOST_TAX, TAXES, SWEEPS = 4.0, 33, 3
-"""Shares of a step among which the break-even tax is bracketed, and how often again."""
+MOST_TAX, TAXES, SWEEPS = 4.0, 33, 2
+"""Shares of a step among which the break-even tax is bracketed, and how often."""
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,21 @@ def by_request(planned: Prediction, given: int | None, rate: float, tax: float) 
     def carries(ways: Ways, tax: ArrayLike = 0.0) -> FloatArray:
         return server.ways(ways, tax).within(promises)[0]
 
+    speeds, rates = _remembered(speed), _remembered(carries)
+    alike = [(gamma,) * kinds for gamma in allowed]
     # No slower than what one γ for all gives, where that keeps what is promised.
-    plain, now = (0,) * kinds, (planned.gamma,) * kinds
-    able = carries([plain, now]) > 0.0 if promises else np.zeros(2, dtype=bool)
+    now = [(0,) * kinds, (planned.gamma,) * kinds]
+    able = np.zeros(2, dtype=bool)
+    if promises:
+        able = rates([*now, *alike])[:2] > 0.0
     aim: Aim = "rate" if able.any() else "time"
-    least = float(np.max(speed([plain, now]), where=able, initial=0.0)) * NEAR
-    worth = carries if aim == "rate" else speed
+    least = float(np.max(speeds(now), where=able, initial=0.0)) * NEAR
+    worth = rates if aim == "rate" else speeds
 
     def value(ways: Ways) -> FloatArray:
-        return np.where(speed(ways) >= least, worth(ways), 0.0)
+        return np.where(speeds(ways) >= least, worth(ways), 0.0)
 
     gammas = best_way(value, allowed, [kind.tokens[allowed] for kind in server.kinds[1:]])
-    alike = [(gamma,) * kinds for gamma in allowed]
     same = value([*alike, gammas])
     one = int(np.argmax(same[:-1]))
     found = predicted(planned, gammas, given, rate, tax)
@@ -162,11 +165,24 @@ def by_request(planned: Prediction, given: int | None, rate: float, tax: float) 
         aim=aim,
         one=allowed[one],
         gain=max(1.0, float(same[-1] / same[one])),
-        break_even=_break_even(worth, gammas, float(same[one])),
+        break_even=_break_even(carries if aim == "rate" else speed, gammas, float(same[one])),
         tax=tax,
         prediction=found,
         capacity=capacity(found),
     )
+
+
+def _remembered(of: Callable[[Ways], FloatArray]) -> Callable[[Ways], FloatArray]:
+    """The same, of each way computed once."""
+    known: dict[tuple[int, ...], float] = {}
+
+    def told(ways: Ways) -> FloatArray:
+        new = [way for way in dict.fromkeys(ways) if way not in known]
+        if new:
+            known.update(zip(new, of(new).tolist(), strict=True))
+        return np.array([known[way] for way in ways])
+
+    return told
 
 
 def predicted(
@@ -256,13 +272,16 @@ def _break_even(
     low, high = 0.0, MOST_TAX
     for _ in range(SWEEPS):
         taxes = np.linspace(low, high, TAXES)
-        worse = np.flatnonzero(value([way] * TAXES, taxes) <= one / NEAR)
+        values = value([way] * TAXES, taxes)
+        worse = np.flatnonzero(values <= one / NEAR)
         if not worse.size:
             return high
         if worse[0] == 0:
             return low
-        low, high = float(taxes[worse[0] - 1]), float(taxes[worse[0]])
-    return 0.5 * (low + high)
+        at = [worse[0] - 1, worse[0]]
+        low, high = taxes[at].tolist()
+    more, fewer = values[at]
+    return float(low + (high - low) * (more - one) / (more - fewer))
 
 
 def way_of(name: WayName, gammas: tuple[int, ...], prediction: Prediction, found: Capacity) -> Way:
