@@ -34,7 +34,7 @@ from specmath.serving.loop import (
     prompt_seconds,
     room_for,
 )
-from specmath.serving.open_loop import filled, largest_rate, open_loop, queue_seconds
+from specmath.serving.open_loop import Filled, filled, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
 from specmath.serving.uneven import columns, uneven
 
@@ -142,9 +142,9 @@ class Carried:
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
         """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
-        return self._times(part, *self._loop(rates))
+        return self._times(part, self._loop(rates))
 
-    def _loop(self, rates: FloatArray) -> tuple[FloatArray, ...]:
+    def _loop(self, rates: FloatArray) -> Filled:
         each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
         return open_loop(
             self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
@@ -153,9 +153,8 @@ class Carried:
     def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
         n = self.requests.decoded_tokens
-        f = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
-        times = {part: self._times(part, batch, f.step, f.prompt, f.busy, f.tpot) for part in parts}
-        return Full(f.rate, f.carried, times)
+        found = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
+        return Full(found.rate, found.carried(), {part: self._times(part, found) for part in parts})
 
     def _step(self, batch: FloatArray) -> FloatArray:
         return self.grid.step(batch) * self.factors
@@ -163,18 +162,14 @@ class Carried:
     def _prompt(self, others: FloatArray, each_step: FloatArray) -> FloatArray:
         return self.grid.prompt(others, each_step) * self.factors
 
-    def _times(
-        self, part: int | None, batch: FloatArray, step: FloatArray, prompt: FloatArray,
-        busy: FloatArray, tpot: FloatArray,
-    ) -> dict[str, FloatArray]:  # fmt: skip
+    def _times(self, part: int | None, of: Filled) -> dict[str, FloatArray]:
         kind = self._kind(part)
-        own = prompt + self.grid.at(kind.beyond, np.maximum(batch - 1.0, 1.0)) * self.factors
+        beside = np.maximum(of.batch - 1.0, 1.0)
+        own = of.prompt + self.grid.at(kind.beyond, beside) * self.factors
         alone = self.alone * self.factors
-        first = first_token(kind.chunks, self.grid.ahead, step, alone, batch, own)
-        first = first + queue_seconds(
-            batch, step, prompt, busy, self.kinds[0].room, self.requests.unequal
-        )
-        return _times(kind, self.tokens, batch, tpot, first)
+        first = first_token(kind.chunks, self.grid.ahead, of.step, alone, of.batch, own)
+        first = first + queue_seconds(of, self.kinds[0].room, self.requests.unequal)
+        return _times(kind, self.tokens, of.batch, of.tpot, first)
 
     def _kind(self, part: int | None) -> _Kind:
         return self.kinds[0 if part is None else 1 + part]
@@ -249,7 +244,7 @@ class Carried:
         """Each time that is promised over what is promised, [promises, rates, γ]: they rise with
         the rate."""
         found = self._loop(rates)
-        times = {part: self._times(part, *found) for part in {each.part for each in promises}}
+        times = {part: self._times(part, found) for part in {each.part for each in promises}}
         return np.stack([times[each.part][each.name] / each.seconds for each in promises])
 
     def _full(self) -> list[Limit]:
@@ -334,23 +329,20 @@ class Carried:
             largest_rate(self.requests.decoded_tokens, held, step(last), tokens, each), shape
         )
         rate = np.array(USES)[:, None, None] * most
-        batch, seconds, read, busy, tpot = open_loop(
-            self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED
-        )
-
-        queue = queue_seconds(batch, seconds, read, busy, one.kinds[0].room, self.requests.unequal)
+        of = open_loop(self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED)
+        queue = queue_seconds(of, one.kinds[0].room, self.requests.unequal)
 
         def times(part: int | None) -> Mapping[str, FloatArray]:
             kind = one._kind(part)
             mine = tokens if part is None else np.array(
                 [of_kind(corner.acceptance, part).tokens_per_step(gamma)
                  for corner in base.corners], dtype=float)[:, None]  # fmt: skip
-            beyond = np.interp(np.maximum(batch - 1.0, 1.0), g.batches, kind.beyond[:, 0])
-            own = read + beyond * base.prompts * slow
+            beyond = np.interp(np.maximum(of.batch - 1.0, 1.0), g.batches, kind.beyond[:, 0])
+            own = of.prompt + beyond * base.prompts * slow
             first = queue + first_token(
-                kind.chunks, g.ahead, seconds, self.alone * slow, batch, own
+                kind.chunks, g.ahead, of.step, self.alone * slow, of.batch, own
             )
-            return _times(replace(kind, tokens=mine), tokens, batch, tpot, first)
+            return _times(replace(kind, tokens=mine), tokens, of.batch, of.tpot, first)
 
         return Points(rate, most, times)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specmath.capacity import SLOS, At, Capacity, capacity
+from specmath.capacity import SLOS, At, Capacity, capacity, server_of
 from specmath.checks import InputError
 from specmath.cli import main
 from specmath.predict import Prediction, predict
@@ -21,7 +21,7 @@ from specmath.scenario import Scenario
 from specmath.scenario.files import build, from_toml, revised, to_link, to_toml
 from specmath.scenario.server import pair_of, requests_of
 from specmath.serving.loop import Grid, Requests, Steady, first_token, steady
-from specmath.serving.open_loop import filled, largest_rate, open_loop, queue_seconds
+from specmath.serving.open_loop import Filled, filled, largest_rate, open_loop, queue_seconds
 from specmath.tables import capacity_rates_table, capacity_table, gamma_capacity_table
 from specmath.words.capacity import capacity_sentence, crossover_sentence, limits_sentence
 
@@ -77,13 +77,14 @@ def test_a_step_that_takes_as_long_for_any_batch_by_hand() -> None:
     κ = 1/0.64 − 1 others begin with one, and a token takes 5 ms / 0.8 + κ 20 ms / 200."""
     rate, step, prompt, tokens = (np.array([each]) for each in (10.0, 0.01, 0.02, 2.0))
     steps, prompts = (lambda held: step + 0 * held), (lambda o, _: 0 * o + prompt)
-    batch, _, _, busy, tpot = open_loop(100, rate, tokens, 40.0, steps, prompts)
+    found = open_loop(100, rate, tokens, 40.0, steps, prompts)
+    batch, busy, tpot = found.batch, found.busy, found.tpot
     assert busy == pytest.approx(0.2)
     assert tpot == pytest.approx(0.00625 + 0.5625 * 0.02 / 200, rel=1e-9)
     assert batch == pytest.approx(1 + 10 * 100 * 0.00630625 + 0.5625, rel=1e-9)
     # Who comes finds a step of 10 ms / 0.8 + 20 ms × 0.2/0.96, waits for half of it and for a
     # fifth of it in other prompts.
-    queue = queue_seconds(batch, step, prompt, busy, room=8.0)
+    queue = queue_seconds(found, room=8.0)
     assert queue == pytest.approx(0.7 * (0.0125 + 0.004 / 0.96) - 0.005)
     # One's own prompt in a step of its own, and half of the one under way.
     first = first_token(np.array([1.0]), 0.0, step, 0.01, batch, prompt)
@@ -96,6 +97,36 @@ def test_a_step_that_takes_as_long_for_any_batch_by_hand() -> None:
     assert back.rate == pytest.approx(10.0, rel=1e-9)
     assert back.tpot == pytest.approx(tpot, rel=1e-9)
     assert back.busy == pytest.approx(busy, rel=1e-9)
+
+
+@pytest.mark.parametrize("prompt", [0, 200, 2000, 20_000])
+@pytest.mark.parametrize("output", [2, 50, 1000])
+def test_a_rate_and_the_batch_that_it_fills_are_the_same_loop(prompt: int, output: int) -> None:
+    """Each found from the other, and from B₁ = 1 + λ (N−1) TPOT + κ as it is written, up to the
+    batch from which on more of it serve no more."""
+    server = server_of(predict(Scenario(**SERVED | {"prompt_tokens": prompt,
+                                                    "output_tokens": output})))  # fmt: skip
+    batch = np.geomspace(1.001, server.held, 40)
+    full = filled(output - 1, batch, server.tokens, server._step, server._prompt)
+    kept = np.minimum.accumulate(full.carried(), axis=0) & (full.rate < 0.95 * server.most)
+    assert kept.sum() > kept.shape[1] * 8
+    rate = np.where(kept, full.rate, full.rate[0])
+    back = open_loop(output - 1, rate, server.tokens, server.held, server._step, server._prompt)
+    assert back.batch[kept] == pytest.approx(batch[kept], rel=1e-8)
+    others = rate * (output - 1) * back.tpot
+    assert (1.0 + others + 1.0 / (1.0 - back.busy) ** 2 - 1.0)[kept] == pytest.approx(
+        batch[kept], rel=1e-8
+    )
+    assert back.busy == pytest.approx(rate * back.prompt, rel=1e-8, abs=1e-15)
+
+
+def test_a_server_of_one_sequence_is_full_at_any_rate() -> None:
+    """One sequence, tokens of 10 ms, no prompts: who comes decodes alone."""
+    ones = np.ones((3, 1))
+    found = open_loop(9, np.array([[0.1], [1.0], [9.0]]), np.ones(1), 1.0, lambda b: 0.01 * b,
+                      lambda o, _: 0.0 * o)  # fmt: skip
+    assert found.batch == pytest.approx(ones)
+    assert found.tpot == pytest.approx(0.01 * ones)
 
 
 def _read_in_steps(step: float, prompts: list[float], rate: float, most: int) -> float:
@@ -115,23 +146,27 @@ def _read_in_steps(step: float, prompts: list[float], rate: float, most: int) ->
     return float(np.mean(waits))
 
 
+def _met(prompt: float, busy: float) -> Filled:
+    """Nine sequences in steps of 10 ms."""
+    return Filled(*map(np.array, (9.0, busy / prompt, 0.01, prompt, busy, 0.01)))
+
+
 @pytest.mark.parametrize("busy", [0.1, 0.4, 0.7])
 @pytest.mark.parametrize(("prompt", "room"), [(0.004, 99), (0.05, 99), (0.05, 1)])
 def test_waiting_for_a_first_token_by_simulation(busy: float, prompt: float, room: int) -> None:
     """Steps of 10 ms, and prompts of 4 or 50 ms that share one or are read in turn: within 2%, and
     5% of what is nearly a queue without end (0.7 of the time for prompts, a step for each)."""
-    rate, each = busy / prompt, np.array([prompt])
-    told = queue_seconds(np.array([9.0]), np.array([0.01]), each, np.array([busy]), room)
+    rate = busy / prompt
+    told = queue_seconds(_met(prompt, busy), room)
     seen = _read_in_steps(0.01, [prompt], rate, room)
-    assert float(told[0]) == pytest.approx(seen, rel=0.05 if room == 1 else 0.02)
+    assert float(told) == pytest.approx(seen, rel=0.05 if room == 1 else 0.02)
 
 
 def test_waiting_beside_prompts_that_differ_by_simulation() -> None:
     """Of 5 and 95 ms as often: E P²/(E P)² = 1.81."""
     unequal = (0.005**2 + 0.095**2) / 2 / 0.05**2
-    told = queue_seconds(np.array([9.0]), np.array([0.01]), np.array([0.05]), np.array([0.4]), 99,
-                         unequal)  # fmt: skip
-    assert float(told[0]) == pytest.approx(_read_in_steps(0.01, [0.005, 0.095], 8.0, 99), rel=0.02)
+    told = queue_seconds(_met(0.05, 0.4), 99, unequal)
+    assert float(told) == pytest.approx(_read_in_steps(0.01, [0.005, 0.095], 8.0, 99), rel=0.02)
 
 
 def test_replicas_gpus_and_dollars_by_hand() -> None:

@@ -473,18 +473,16 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
             f"request_rate must be < {most_requests[0]:.3g} requests/s, what one replica carries "
             f"with plain decoding ({grid.most[0]:,} sequences fill its memory), got {rate:g}"
         )
-    batch, step, prompt, busy, tpot = (
-        each[0] for each in open_loop(
-            r.decoded_tokens, np.full((1, *tokens.shape), rate), tokens, grid.most, grid.step,
-            grid.prompt,
-        )
+    found = open_loop(
+        r.decoded_tokens, np.full((1, *tokens.shape), rate), tokens, grid.most, grid.step,
+        grid.prompt,
     )  # fmt: skip
-    ttft = _first_token(grid, r, batch, prompt) + queue_seconds(
-        batch, step, prompt, busy, room_for(r, len(tokens)), r.unequal
-    )
+    batch, step, prompt = found.batch[0], found.step[0], found.prompt[0]
+    queue = queue_seconds(found, room_for(r, len(tokens)), r.unequal)[0]
+    ttft = _first_token(grid, r, batch, prompt) + queue
     longer = np.where(rate < most_requests, 1.0, UNENDING)
-    waiting = tpot - step / tokens
-    return batch, waiting + (longer - 1.0) * tpot, longer * ttft
+    tpot = found.tpot[0]
+    return batch, longer * tpot - step / tokens, longer * ttft
 
 
 def step_spread(grid: Grid, load: Steady, rate: float) -> FloatArray:

@@ -30,24 +30,23 @@ less, r ≤ 1, they are read in turn, as in M/D/1, each in T = P + D/r; between 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specmath.checks import FloatArray
+from specmath.checks import FloatArray, IntArray
 
 __all__ = ["MOST_BUSY", "Filled", "filled", "largest_rate", "open_loop", "queue_seconds"]
 
-ROUNDS = 60
-"""Of an open loop's fixed point at most: beside λ_max it takes forty, elsewhere about ten."""
+ROUNDS = 40
+"""Of a search at most: it settles in about eight."""
 
 SETTLED = 1e-12
-"""Of the sequences in a step, by which a round moves nothing that counts."""
+"""Share by which the last round moves what is sought at most."""
 
-STEEPEST = 0.99
-"""Slope of an open loop's fixed point that a step towards it is taken along: 1 is where it has
-none, and a slope over two pieces of a broken line may be anything."""
+FILLS = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 24)])
+"""Shares of B_max − 1 between which the batch of a rate is sought: the first pair that has it."""
 
 MOST_BUSY = 0.95
 """The share of the time for prompts beyond which a queue of them has no mean to speak of."""
@@ -56,128 +55,40 @@ NEWTON = 6
 """Steps to the root of a smooth equation, from its convex side."""
 
 
-def open_loop(
-    decoded: float,
-    rate: FloatArray,
-    tokens: FloatArray,
-    most: ArrayLike,
-    step: Callable[[FloatArray], FloatArray],
-    prompt: Callable[[FloatArray, FloatArray], FloatArray],
-    settled: float = SETTLED,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The open loop's fixed point at any rates; all broadcast to the shape of `rate`.
+Step = Callable[[FloatArray], FloatArray]
+"""Seconds of a step at a batch B₁."""
 
-    Sought from an empty server, along the slope between the last two rounds: the first fixed point,
-    where more than one may be.
-
-    Parameters
-    ----------
-    decoded
-        N − 1, tokens of a request that come from decode steps.
-    rate, tokens, most
-        λ, requests a second; τ; B_max. `rate` has a first axis that the others do not have: what
-        is settled of it is left alone.
-    step, prompt
-        Seconds of a step at a batch B₁; P beside so many others, at so many prompts a step.
-    settled
-        Share of B₁ by which the last round moves it at most.
-
-    Returns
-    -------
-    tuple
-        B₁; seconds of a step; P; λP; TPOT.
-    """
-    n, held = decoded, np.asarray(most, dtype=float)
-    first = step(np.ones(rate.shape))
-    state = np.stack([np.ones(rate.shape), first, *np.zeros((3, *rate.shape))])
-    # Of each round, and what it was led to; the slope between the last two.
-    others, last, led, slope = np.zeros((4, *rate.shape))
-    rows = np.arange(len(rate))
-    for turn in range(ROUNDS):
-        here, (_, seconds, _, busy, _) = others[rows], state[:, rows]
-        each = prompt(here, rate[rows] * seconds / (1.0 - busy))
-        busy = np.minimum(rate[rows] * each, MOST_BUSY)
-        burst = 1.0 / (1.0 - busy) ** 2 - 1.0
-        batch = np.minimum(1.0 + here + burst, np.maximum(held, 1.0))
-        seconds = step(batch)
-        tpot = seconds / tokens / (1.0 - busy) + burst * each / (2.0 * n)
-        found = np.minimum(rate[rows] * n * tpot, held - 1.0)
-        for into, value in zip(state, (batch, seconds, each, busy, tpot), strict=True):
-            into[rows] = value
-        if turn:
-            along = _slope(here - last[rows], found - led[rows], slope[rows])
-            slope[rows] = along
-        else:
-            along = slope[rows]
-        last[rows], led[rows] = here, found
-        others[rows] = np.clip(here + (found - here) / (1.0 - along), 0.0, held - 1.0)
-        if turn:
-            off = np.abs(found - here) > settled * batch
-            rows = rows[off.reshape(len(rows), -1).any(axis=1)]
-            if not rows.size:
-                break
-    batch, seconds, each, busy, tpot = state
-    return batch, seconds, each, busy, tpot
-
-
-def queue_seconds(
-    batch: FloatArray, step: FloatArray, prompt: FloatArray, busy: FloatArray, room: ArrayLike,
-    unequal: float = 1.0,
-) -> FloatArray:  # fmt: skip
-    """What a prompt waits for others, beyond half a step of those who decode, seconds: 0 at λ = 0.
-
-    Parameters
-    ----------
-    batch, step, prompt, busy
-        B₁, seconds of a step, P and λP, of one shape.
-    room
-        r, prompts that a step has room for, > 0, of a shape that broadcasts.
-    unequal
-        E P² / (E P)² of prompts that differ, ≥ 1.
-    """
-    many = np.asarray(room, dtype=float)
-    decodes = np.minimum(batch - 1.0, 1.0) * step
-    found = decodes / (1.0 - busy) + unequal * prompt * busy / (1.0 - busy**2)
-    together = (0.5 + busy) * found - 0.5 * decodes
-    each = prompt + decodes / many
-    used = np.minimum(busy * each / np.where(prompt > 0.0, prompt, 1.0), MOST_BUSY)
-    in_turn = unequal * used * each / (2.0 * (1.0 - used))
-    share = np.clip(many - 1.0, 0.0, 1.0)
-    return np.asarray(share * together + (1.0 - share) * in_turn)
-
-
-def _slope(moved: FloatArray, followed: FloatArray, before: FloatArray) -> FloatArray:
-    """Of a fixed point's two last rounds; that of before where nothing moved."""
-    still = np.abs(moved) <= 1e-12
-    each = np.where(still, before, followed / np.where(still, 1.0, moved))
-    return np.minimum(np.maximum(each, -1.0), STEEPEST)
+Prompt = Callable[[FloatArray, FloatArray], FloatArray]
+"""P beside so many others, at so many prompts a step in the mean."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
     """An open loop over B₁, all of one shape; seconds.
 
-    rate: λ, requests a second. step: of one. prompt, busy: P and λP. tpot: of a request. carried:
-    whether the loop stays there; where it does not, a fuller server serves no more, or prompts take
-    more than `MOST_BUSY` of the time.
+    batch: B₁. rate: λ, requests a second. step: of one. prompt, busy: P and λP. tpot: of a request.
     """
 
+    batch: FloatArray
     rate: FloatArray
     step: FloatArray
     prompt: FloatArray
     busy: FloatArray
     tpot: FloatArray
-    carried: np.ndarray
+
+    def carried(self) -> np.ndarray:
+        """Of batches that ascend on the first axis, whether the loop stays there: a fuller server
+        serves more, and prompts take no more than `MOST_BUSY` of the time."""
+        most = np.maximum.accumulate(self.rate, axis=0)
+        first = np.ones((1, *self.rate.shape[1:]), bool)
+        rises = np.concatenate([first, self.rate[1:] > most[:-1]])
+        return rises & (self.busy <= MOST_BUSY)
 
 
 def filled(
-    decoded: float,
-    batch: FloatArray,
-    tokens: FloatArray,
-    step: Callable[[FloatArray], FloatArray],
-    prompt: Callable[[FloatArray, FloatArray], FloatArray],
+    decoded: float, batch: FloatArray, tokens: FloatArray, step: Step, prompt: Prompt,
     settled: float = SETTLED,
-) -> Filled:
+) -> Filled:  # fmt: skip
     """The open loop in which B₁ sequences are in a step: `open_loop` the other way round.
 
     Parameters
@@ -185,7 +96,7 @@ def filled(
     decoded
         N − 1.
     batch
-        B₁ > 1, ascending on the first axis.
+        B₁ ≥ 1; all else broadcasts to its shape.
     tokens, step, prompt
         As of `open_loop`.
     settled
@@ -198,22 +109,19 @@ def filled(
         some = each > 0.0
         beside = np.where(some, decode / np.where(some, each, 1.0), 0.0)
         before, u = u, np.where(some, _stretch(batch, beside), 1.0)
-        busy = 1.0 - 1.0 / u
-        met = np.where(some, busy * u * seconds / np.where(some, each, 1.0), 0.0)
+        met = np.where(some, (u - 1.0) * seconds / np.where(some, each, 1.0), 0.0)
         each = prompt(np.maximum(batch - u**2, 0.0), met)
         if np.all(np.abs(u - before) <= settled * u):
             break
+    busy = 1.0 - 1.0 / u
     alone = (batch - 1.0) / decode
-    rate = np.where(some, busy / np.where(some, each, 1.0), alone)
-    most = np.maximum.accumulate(rate, axis=0)
-    rises = np.concatenate([np.ones((1, *rate.shape[1:]), bool), rate[1:] > most[:-1]])
     return Filled(
-        rate=rate,
+        batch=batch,
+        rate=np.where(some, busy / np.where(some, each, 1.0), alone),
         step=seconds,
         prompt=each,
         busy=busy,
-        tpot=decode / decoded * u + (u**2 - 1.0) * each / (2.0 * decoded),
-        carried=rises & (busy <= MOST_BUSY),
+        tpot=seconds / tokens * u + (u**2 - 1.0) * each / (2.0 * decoded),
     )
 
 
@@ -225,6 +133,126 @@ def _stretch(batch: FloatArray, beside: FloatArray) -> FloatArray:
         left = u**2 + beside * (u - 1.0) + (u - 1.0) ** 2 * (u + 1.0) / (2.0 * u) - batch
         u = u - left / (2.0 * u + beside + (2.0 * u - 1.0 - 1.0 / u**2) / 2.0)
     return np.asarray(u)
+
+
+def open_loop(
+    decoded: float, rate: FloatArray, tokens: FloatArray, most: ArrayLike, step: Step,
+    prompt: Prompt, settled: float = SETTLED,
+) -> Filled:  # fmt: skip
+    """The open loop at any rates: the least batch at which they come.
+
+    Parameters
+    ----------
+    decoded
+        N − 1, tokens of a request that come from decode steps.
+    rate
+        λ ≥ 0, requests a second, with a first axis that nothing else has.
+    tokens, most
+        τ; B_max. They broadcast to the shape of `rate`.
+    step, prompt
+        Of what serves.
+    settled
+        Share of the rate by which the one of the batch that is found may differ.
+
+    Returns
+    -------
+    Filled
+        Of a rate at which no batch up to B_max stays, the server that is full and does not wait.
+    """
+    held = np.broadcast_to(np.maximum(np.asarray(most, dtype=float), 1.0), rate.shape)
+    fills = FILLS.reshape(-1, *(1,) * (rate.ndim - 1))
+    table = filled(decoded, 1.0 + fills * (held[:1] - 1.0), tokens, step, prompt, 1e-6)
+    reached = (table.rate[:, None] >= rate[None]) & (held > 1.0)
+    able, after = np.asarray(reached.any(axis=0)), np.maximum(reached.argmax(axis=0), 1)
+
+    def ends(at: IntArray) -> Ends:
+        return np.take_along_axis(table.batch, at, 0), np.take_along_axis(table.rate, at, 0)
+
+    def rate_of(batch: FloatArray) -> FloatArray:
+        return filled(decoded, batch, tokens, step, prompt, settled).rate
+
+    batch = _crossing(rate_of, rate, ends(after - 1), ends(after), able, settled)
+    found = filled(decoded, batch, tokens, step, prompt, settled)
+    if able.all():
+        return found
+    full = _full(decoded, rate, tokens, held, step, prompt)
+    return Filled(*(
+        np.where(able, getattr(found, each.name), getattr(full, each.name))
+        for each in fields(Filled)
+    ))  # fmt: skip
+
+
+Ends = tuple[FloatArray, FloatArray]
+"""A batch, and the rate that fills it so far."""
+
+
+def _crossing(
+    rate_of: Callable[[FloatArray], FloatArray], rate: FloatArray, low: Ends, high: Ends,
+    able: np.ndarray, settled: float,
+) -> FloatArray:  # fmt: skip
+    """The batch between two at which that rate comes, by false position (Illinois); `high` where
+    none does. Rows that are settled are left alone."""
+    (a, below), (b, above) = low, high
+    below, above = below - rate, above - rate
+    batch, rows = b.copy(), np.flatnonzero(able.reshape(len(able), -1).any(axis=1))
+    for _ in range(ROUNDS):
+        if not rows.size:
+            break
+        left, right, under, over = a[rows], b[rows], below[rows], above[rows]
+        width = np.where(over > under, over - under, 1.0)
+        here = right - over * (right - left) / width
+        here = np.where(able[rows], np.clip(here, left, right), right)
+        off = rate_of(here) - rate[rows]
+        up = off < 0.0
+        # An end that stays is weighed half, or it would stay for ever.
+        again = up == (batch[rows] == left)
+        a[rows], b[rows] = np.where(up, here, left), np.where(up, right, here)
+        below[rows] = np.where(up, off, np.where(again, under / 2.0, under))
+        above[rows] = np.where(up, np.where(again, over / 2.0, over), off)
+        batch[rows] = here
+        open_ = able[rows] & (np.abs(off) > settled * rate[rows])
+        open_ &= b[rows] - a[rows] > settled * here
+        rows = rows[open_.reshape(len(rows), -1).any(axis=1)]
+    return batch
+
+
+def _full(
+    decoded: float, rate: FloatArray, tokens: FloatArray, held: FloatArray, step: Step,
+    prompt: Prompt,
+) -> Filled:  # fmt: skip
+    """The server that is full, with as many prompts as come."""
+    seconds, u = step(held), np.ones(rate.shape)
+    for _ in range(ROUNDS):
+        each = prompt(np.maximum(held - u**2, 0.0), rate * seconds * u)
+        before, u = u, 1.0 / (1.0 - np.minimum(rate * each, MOST_BUSY))
+        if np.all(np.abs(u - before) <= SETTLED * u):
+            break
+    tpot = seconds / tokens * u + (u**2 - 1.0) * each / (2.0 * decoded)
+    return Filled(held, rate, seconds, each, 1.0 - 1.0 / u, tpot)
+
+
+def queue_seconds(of: Filled, room: ArrayLike, unequal: float = 1.0) -> FloatArray:
+    """What a prompt waits for others, beyond half a step of those who decode, seconds: 0 at λ = 0.
+
+    Parameters
+    ----------
+    of
+        The loop.
+    room
+        r, prompts that a step has room for, > 0, of a shape that broadcasts.
+    unequal
+        E P² / (E P)² of prompts that differ, ≥ 1.
+    """
+    many, prompt = np.asarray(room, dtype=float), of.prompt
+    busy = np.minimum(of.busy, MOST_BUSY)
+    decodes = np.minimum(of.batch - 1.0, 1.0) * of.step
+    found = decodes / (1.0 - busy) + unequal * prompt * busy / (1.0 - busy**2)
+    together = (0.5 + busy) * found - 0.5 * decodes
+    each = prompt + decodes / many
+    used = np.minimum(busy * each / np.where(prompt > 0.0, prompt, 1.0), MOST_BUSY)
+    in_turn = unequal * used * each / (2.0 * (1.0 - used))
+    share = np.clip(many - 1.0, 0.0, 1.0)
+    return np.asarray(share * together + (1.0 - share) * in_turn)
 
 
 def largest_rate(
