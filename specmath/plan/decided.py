@@ -467,10 +467,7 @@ def _split(endpoint: PlannedEndpoint, index: int, gamma: int, found: Capacity) -
 def _pool(prediction: Prediction, gamma: int | None) -> tuple[int, float]:
     """γ and the largest rate within what is promised, in the middle: at that γ, else at the one of
     those that may be advised that carries most."""
-    server = server_of(prediction)
-    within, _ = server.within(promised(prediction))
-    if gamma is not None:
-        return gamma, float(within[gamma])
-    able = [0, *prediction.endpoint.advisable.tolist()]
-    best = max(able, key=lambda g: (within[g], -g))
-    return best, float(within[best])
+    able = [gamma] if gamma is not None else [0, *prediction.endpoint.advisable.tolist()]
+    within, _ = server_of(prediction).only(*able).within(promised(prediction))
+    best = int(np.argmax(within))
+    return able[best], float(within[best])
