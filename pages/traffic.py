@@ -98,17 +98,15 @@ def show_ways(found: PlanAnswer) -> None:
 
 if lost(PLAN):
     st.warning(f"The plan of this address {NOT_KNOWN}.", icon=":material/link_off:")
-answer = st.container()
 plan, faults = edited()
 file_drawer(plan)
-with answer:
-    if plan is None:
-        say_faults(faults)
+if plan is None:
+    say_faults(faults)
+else:
+    try:
+        found = decided(plan)
+    except InputError as error:
+        say_faults([str(error)])
     else:
-        try:
-            found = decided(plan)
-        except InputError as error:
-            say_faults([str(error)])
-        else:
-            show(found)
+        show(found)
 furniture.next_question("capacity", "How many GPUs?")

@@ -67,13 +67,13 @@ def edited() -> tuple[Plan | None, list[str]]:
     grid = plan_grid()
     if grid is None:
         grid = example()
-    st.subheader("The plan", anchor=False)
-    st.caption(
-        "A row an endpoint, and below a row for each kind of request that it serves. Edit a cell, "
-        "paste cells from a spreadsheet, add a row at the bottom, or select rows to delete them."
-    )
-    endpoints = _editor("endpoints", grid.endpoints, ENDPOINT_COLUMNS)
-    segments = _editor("segments", grid.segments, SEGMENT_COLUMNS)
+    with st.expander("The plan", expanded=True, icon=":material/table_edit:"):
+        st.caption(
+            "A row an endpoint, and below a row for each kind of request that it serves. Edit a "
+            "cell, paste cells, add a row at the bottom, or select rows to delete them."
+        )
+        endpoints = _editor("endpoints", grid.endpoints, ENDPOINT_COLUMNS)
+        segments = _editor("segments", grid.segments, SEGMENT_COLUMNS)
     now = Grid(endpoints, segments, grid.name)
     if plan_grid() is not None or now != example():
         note_plan(now)

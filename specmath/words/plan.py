@@ -52,7 +52,7 @@ SMALL = 0.01
 """A share of the time per token below which a γ of one's own is not worth a word."""
 
 EXAMPLE_NOTE = (
-    "An example of three endpoints: edit it below, open a plan, or add your scenario to it."
+    "An example of three endpoints: edit it above, open a plan, or add your scenario to it."
 )
 
 ASSUMED = (
