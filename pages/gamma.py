@@ -16,7 +16,7 @@ from specmath.charts.calculator import (  # noqa: E402
     tokens_distribution,
 )
 from specmath.tables import alpha_gamma_table, crossover_table, draft_cost_table  # noqa: E402
-from specmath.words.answers import step_sentence  # noqa: E402
+from specmath.words.answers import kinds_sentence, step_sentence  # noqa: E402
 from specmath.words.verdict import verdict  # noqa: E402
 
 found = prediction()
@@ -29,6 +29,7 @@ furniture.chart(
     step_sentence(found),
     height=260,
 )
+furniture.remarks([told] if (told := kinds_sentence(found)) else [])
 furniture.assumptions(found)
 show_range(found)
 heat = alpha_gamma_table(found)

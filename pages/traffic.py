@@ -23,6 +23,7 @@ from specmath.tables.plan import (  # noqa: E402
     segments_table,
 )
 from specmath.tables.plan_live import live_plan_table, plan_text  # noqa: E402
+from specmath.tables.plan_ways import MIDDLES, ways_part, ways_table  # noqa: E402
 from specmath.words.plan import (  # noqa: E402
     EXAMPLE_NOTE,
     chart_sentence,
@@ -31,6 +32,7 @@ from specmath.words.plan import (  # noqa: E402
     plan_notes,
     plan_sentence,
     segments_sentence,
+    ways_sentence,
 )
 
 
@@ -58,6 +60,7 @@ def show(found: PlanAnswer) -> None:
     told = plan_notes(found)
     furniture.folded((count(len(told), "note"),), told)
     show_segments(found)
+    show_ways(found)
     for answer in found.endpoints:
         if answer.day is not None:
             st.subheader("Over the day", anchor=False)
@@ -80,19 +83,30 @@ def show_segments(found: PlanAnswer) -> None:
     furniture.downloads(shown)
 
 
+def show_ways(found: PlanAnswer) -> None:
+    """One γ for all, one for each request, or two pools, of each mixed endpoint."""
+    if not any(answer.ways for answer in found.endpoints):
+        return
+    st.subheader("Mixed endpoints: one γ for all, or more", anchor=False)
+    shown = ways_table(found)
+    with st.container(key="wide_ways"):
+        furniture.plain_table(ways_part(shown), middles=MIDDLES, empty="–")
+    told = [(a.endpoint.name, ways_sentence(a)) for a in found.endpoints]
+    furniture.remarks([f"{name}: {said}" for name, said in told if said])
+    furniture.downloads(shown)
+
+
 if lost(PLAN):
     st.warning(f"The plan of this address {NOT_KNOWN}.", icon=":material/link_off:")
-answer = st.container()
 plan, faults = edited()
 file_drawer(plan)
-with answer:
-    if plan is None:
-        say_faults(faults)
+if plan is None:
+    say_faults(faults)
+else:
+    try:
+        found = decided(plan)
+    except InputError as error:
+        say_faults([str(error)])
     else:
-        try:
-            found = decided(plan)
-        except InputError as error:
-            say_faults([str(error)])
-        else:
-            show(found)
+        show(found)
 furniture.next_question("capacity", "How many GPUs?")

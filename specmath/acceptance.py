@@ -24,6 +24,7 @@ from specmath.theorems import expected_tokens
 __all__ = [
     "BOUNDS",
     "Acceptance",
+    "CappedAcceptance",
     "CoveredAcceptance",
     "FallingAcceptance",
     "IidAcceptance",
@@ -58,6 +59,24 @@ class Acceptance(ABC):
         gammas = whole("gamma", gamma, 0)
         sums = np.cumsum(self.survival(int(gammas.max(initial=0))))
         return _like(gammas, sums[gammas])
+
+    @property
+    def even(self) -> bool:
+        """Whether every request is drafted for alike."""
+        return True
+
+    def asked(self, gamma: int) -> FloatArray:
+        """Share of the steps with a draft in which at least 0 … γ tokens are asked for, shape
+        (γ+1,): 1, unless some requests are asked for fewer than γ."""
+        return np.ones(_drafted(gamma) + 1)
+
+    def drafted(self, gamma: ArrayLike) -> FloatArray:
+        """Tokens that a draft is asked for in the mean; shape of `gamma`."""
+        gammas = whole("gamma", gamma, 0)
+        if self.even:
+            return np.asarray(gammas, dtype=float)
+        each = [float(self.asked(int(g))[1:].sum()) for g in gammas.ravel()]
+        return np.array(each).reshape(gammas.shape)
 
     def step_pmf(self, gamma: int) -> FloatArray:
         """Distribution of L, the tokens a step emits: entry j is P(L = j+1), shape (γ+1,)."""
@@ -224,6 +243,16 @@ class MixtureAcceptance(Acceptance):
         )
         return np.asarray(steps / steps.sum())
 
+    @property
+    def even(self) -> bool:
+        return all(part.even for part in self.parts)
+
+    def asked(self, gamma: int) -> FloatArray:
+        rows = np.stack([part.asked(gamma) for part in self.parts])
+        # Rounded shares do not sum to 1 exactly: neither all nor nobody may be off.
+        share = 1.0 - self.step_shares(gamma) @ (1.0 - rows)
+        return np.where(rows.any(axis=0), share, 0.0)
+
     def survival(self, gamma: int) -> FloatArray:
         rows = np.stack([part.survival(gamma) for part in self.parts])
         survival = np.asarray(self.step_shares(gamma) @ rows)
@@ -271,6 +300,13 @@ class CoveredAcceptance(Acceptance):
             return None
         each = [CoveredAcceptance(part, self.coverage) for part in self.part.parts]
         return MixtureAcceptance(self.part.weights, each)
+
+    @property
+    def even(self) -> bool:
+        return self.part.even
+
+    def asked(self, gamma: int) -> FloatArray:
+        return self.part.asked(gamma) if self._kinds is None else self._kinds.asked(gamma)
 
     def survival(self, gamma: int) -> FloatArray:
         if self._kinds is not None:
@@ -333,6 +369,44 @@ class FallingAcceptance(Acceptance):
     def survival(self, gamma: int) -> FloatArray:
         past = np.maximum(0, np.arange(1, _drafted(gamma) + 1) - self.depth)
         return np.concatenate(([1.0], np.cumprod(self.alpha * (1.0 - self.fall) ** past)))
+
+
+@dataclass(frozen=True)
+class CappedAcceptance(Acceptance):
+    """Requests for which at most so many tokens are drafted, whatever γ others have:
+    τ(γ) = τ'(min(γ, most)).
+
+    Attributes
+    ----------
+    part
+        Their acceptance.
+    most
+        Whole, ≥ 0; InputError otherwise.
+
+    Examples
+    --------
+    >>> CappedAcceptance(IidAcceptance(0.5), most=2).survival(4)
+    array([1.  , 0.5 , 0.25, 0.  , 0.  ])
+    """
+
+    part: Acceptance
+    most: int
+
+    def __post_init__(self) -> None:
+        whole("most", self.most, 0, LARGEST_GAMMA)
+
+    @property
+    def even(self) -> bool:
+        return False
+
+    def asked(self, gamma: int) -> FloatArray:
+        return np.asarray(np.arange(_drafted(gamma) + 1) <= self.most, dtype=float)
+
+    def survival(self, gamma: int) -> FloatArray:
+        return np.asarray(self.part.survival(gamma) * self.asked(gamma))
+
+    def tokens_per_step(self, gamma: ArrayLike) -> float | FloatArray:
+        return self.part.tokens_per_step(np.minimum(whole("gamma", gamma, 0), self.most))
 
 
 Bound = Literal["apart", "low", "high"]

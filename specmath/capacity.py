@@ -105,6 +105,9 @@ class Arm:
         rate is within what is promised. inf at the joint points where none is.
     prefill
         Who reads the prompts; None: the replicas themselves.
+    gammas
+        Of each kind of request where the engine has a γ for each: `gamma` is then the most. ()
+        where there is one for all.
     """
 
     gamma: int
@@ -121,6 +124,7 @@ class Arm:
     replicas: Estimate | None = None
     usd_per_month: Estimate | None = None
     prefill: Prefill | None = None
+    gammas: tuple[int, ...] = ()
 
     @property
     def decoding_gpus(self) -> Estimate | None:
@@ -384,6 +388,7 @@ def _switched(plain: Arm, ours: Arm) -> Arm:
     return replace(
         better,
         gamma=ours.gamma,
+        gammas=ours.gammas,
         gpus=ours.gpus,
         most=ours.most.with_(plain.most, np.maximum),
         within=ours.within.with_(plain.within, np.maximum),
@@ -411,6 +416,7 @@ def _arm(
         )
         for i, rate in enumerate(rates)
     ]
+    mosts = [part.most for part in server.base.parts if part.most is not None]
     return Arm(
         gamma=gamma,
         gpus=gpus,
@@ -422,6 +428,7 @@ def _arm(
         at=tuple(at for at in states[_LISTED:] if at.rate < most),
         full=states[own] if within else None,
         planned=states[own + 2] if within else None,
+        gammas=tuple(min(most, gamma) for most in mosts) if gamma else (),
     )
 
 

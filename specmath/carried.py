@@ -17,7 +17,9 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from specmath.acceptance import CappedAcceptance, MixtureAcceptance
 from specmath.checks import FloatArray, IntArray
 from specmath.estimate import Basis, Estimate
 from specmath.scenario import Scenario
@@ -34,6 +36,7 @@ from specmath.serving.loop import (
 )
 from specmath.serving.open_loop import Filled, filled, largest_rate, open_loop, queue_seconds
 from specmath.serving.pair import ServedPair
+from specmath.serving.uneven import columns, uneven
 
 __all__ = ["SLOS", "Before", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
 
@@ -157,11 +160,13 @@ class Carried:
 
     def states(self, rates: FloatArray, part: int | None = None) -> dict[str, FloatArray]:
         """Batch and times of a kind of request, at rates [rates, γ], or [rates, 1] for all γ."""
+        return self._times(part, self._loop(rates))
+
+    def _loop(self, rates: FloatArray) -> Filled:
         each = np.broadcast_to(rates, (len(rates), len(self.tokens)))
-        found = open_loop(
+        return open_loop(
             self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
         )
-        return self._times(part, found)
 
     def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
@@ -209,31 +214,63 @@ class Carried:
         kinds = tuple(kind.only(chosen) for kind in self.kinds)
         return replace(self, grid=grid, factors=self.factors[chosen], kinds=kinds)
 
+    def ways(self, ways: Sequence[tuple[int, ...]], tax: ArrayLike = 0.0) -> Carried:
+        """The same with a column for each way to draft, γ of each kind of request, in place of one
+        γ for all; `tax`: a share of its steps that draft, one or of each way."""
+        base, longest = self.base, [max(way) for way in ways]
+        assert base.pair is not None
+        kinds = [of_kind(base.speculation.acceptance, i) for i in range(len(base.parts))]
+        weights = [part.share * part.decoded for part in base.parts]
+        mixed = [
+            MixtureAcceptance(weights, list(map(CappedAcceptance, kinds, way))) for way in ways
+        ]
+        asked = [each.asked(most) for each, most in zip(mixed, longest, strict=True)]
+        tokens = [[each.tokens_per_step(most) for each, most in zip(mixed, longest, strict=True)]]
+        tokens += [
+            kind.tokens[[way[i] for way in ways]].tolist() for i, kind in enumerate(self.kinds[1:])
+        ]
+        return replace(
+            self,
+            grid=columns(self.grid, base.pair, asked, tax),
+            factors=self.factors[longest],
+            kinds=tuple(
+                replace(kind.only(longest), tokens=np.array(each, dtype=float))
+                for kind, each in zip(self.kinds, tokens, strict=True)
+            ),
+        )
+
     def within(self, promises: Sequence[Promise]) -> tuple[FloatArray, tuple[Limit, ...]]:
         """The largest rate within what is promised over γ, and what limits it."""
-        best, limits = self.most.copy(), self._full()
-        for promise in promises:
-            rate, name = self._met(promise), promise.name
-            limits = [name if r < b else was for r, b, was in zip(rate, best, limits, strict=True)]
-            best = np.minimum(best, rate)
-        return best, tuple(limits)
-
-    def _met(self, promise: Promise) -> FloatArray:
-        """The rate of each γ at which a time is met: 0 where none is, λ_max where each is."""
+        limits = self._full()
+        if not promises:
+            return self.most.copy(), tuple(limits)
         low, high = np.zeros(len(self.tokens)), self.most * NEAR
         first: FloatArray | None = None
         for _ in range(SWEEPS):
             rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
-            times = self.states(rates, promise.part)[promise.name]
-            after, share = _between(times, promise.seconds)
+            used = self._used(rates, promises)
             if first is None:
-                first = times
+                first = used
+            after, share = _between(used.max(axis=0), 1.0)
             before = np.take_along_axis(rates, after - 1, 0)[0]
             low, high = before, np.take_along_axis(rates, after, 0)[0]
-        rate = low + share * (high - low)
         assert first is not None
-        met = np.where(first[-1] <= promise.seconds, self.most, rate)
-        return np.where(first[0] > promise.seconds, 0.0, met)
+        none, all_of_them = ((first[:, at] > 1.0) for at in (0, -1))
+        rate = np.where(all_of_them.any(axis=0), low + share * (high - low), self.most)
+        most_used = np.take_along_axis(used, after[None], 1)[:, 0].argmax(axis=0)
+        binding = np.where(none.any(axis=0), none.argmax(axis=0), most_used)
+        told = tuple(
+            promises[int(which)].name if r < m else limit
+            for which, r, m, limit in zip(binding, rate, self.most, limits, strict=True)
+        )
+        return np.where(none.any(axis=0), 0.0, rate), told
+
+    def _used(self, rates: FloatArray, promises: Sequence[Promise]) -> FloatArray:
+        """Each time that is promised over what is promised, [promises, rates, γ]: they rise with
+        the rate."""
+        found = self._loop(rates)
+        times = {part: self._times(part, found) for part in {each.part for each in promises}}
+        return np.stack([times[each.part][each.name] / each.seconds for each in promises])
 
     def _full(self) -> list[Limit]:
         """What limits λ_max over γ: memory where twice the sequences, each as dear as the last
@@ -289,7 +326,8 @@ class Carried:
         if base.plain.points is not None:
             slow = np.asarray(base.plain.points / base.plain.value)
         tokens = np.array([corner.tokens(gamma) for corner in base.corners], dtype=float)[:, None]
-        more, slow = _positions(base) * gamma, slow * one.factors[0]
+        drafted = np.array([float(corner.acceptance.drafted(gamma)) for corner in base.corners])
+        more, slow = _positions(base) * drafted, slow * one.factors[0]
         plains, ours, alone = g.steps[:, 0], one.grid.steps[:, 0], one.grid.prompts[:, 0]
 
         def step(batch: FloatArray) -> FloatArray:
@@ -446,6 +484,8 @@ def carried(s: Scenario, factors: tuple[float, float], parts: tuple[Part, ...] =
     # A verified position costs so many plain steps besides, at any batch.
     more = sum(pair.positions) / 2 * pair.share * gammas
     grid = replace(grid, verify=grid.verify + grid.steps[:, :1] * more)
+    tax = max((part.tax for part in parts), default=0.0)
+    grid = uneven(grid, pair, base.speculation.acceptance, tax)
     return Carried(
         base=base,
         requests=asked,

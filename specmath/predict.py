@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from specmath.acceptance import MixtureAcceptance
 from specmath.checks import FloatArray, InputError
 from specmath.estimate import Basis, Estimate, Unknown
 from specmath.money import usd_per_million_tokens
 from specmath.scenario import Scenario
 from specmath.scenario.endpoint import Endpoint, resolve
-from specmath.scenario.parts import Part
+from specmath.scenario.parts import Part, of_kind
 from specmath.speculation import Decision, Speculation
 
-__all__ = ["Curve", "Prediction", "predict", "usd_at"]
+__all__ = ["Curve", "OwnGamma", "Prediction", "own_gammas", "predict", "usd_at"]
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,42 @@ def of_endpoint(endpoint: Endpoint) -> Prediction:
         usd_plain=plain.map(lambda t: usd_at(endpoint, t, 0)) if plain and priced else None,
         usd=tpot.map(lambda t: usd_at(endpoint, t, gamma)) if tpot and priced else None,
     )
+
+
+@dataclass(frozen=True)
+class OwnGamma:
+    """A kind of request of a mixture: its share of the output tokens, and the γ that would be
+    fastest for it in the same steps, were all to draft as many, of those that may be advised; 0
+    where none pays. `less`: how much less a token takes it then than at the γ in use, a share."""
+
+    share: float
+    gamma: int
+    less: float
+
+
+def own_gammas(p: Prediction) -> tuple[OwnGamma, ...]:
+    """What one γ for all costs each kind of a mixture, in the middle; () where all are alike, and
+    of a tree.
+
+    Its time per token is (s + τ w) / τ_i: everybody's steps and what waits, in its own tokens.
+
+    Examples
+    --------
+    >>> easy, hard = own_gammas(predict(Scenario(mixture=((0.5, 0.9), (0.5, 0.4)), c=0.1, gamma=4)))
+    >>> easy.gamma > 4 > hard.gamma
+    True
+    """
+    half = p.speculation
+    if not isinstance(half.drafted, MixtureAcceptance):
+        return ()
+    gammas = np.array([0, *p.endpoint.advisable, p.gamma])
+    step = half.cost.total(gammas) + half.tokens(gammas) * half.waits(gammas)
+    found = []
+    for i, share in enumerate(half.drafted.weights):
+        times = step / np.asarray(of_kind(half.acceptance, i).tokens_per_step(gammas))
+        best = int(np.argmin(times))
+        found.append(OwnGamma(share, int(gammas[best]), float(1.0 - times[best] / times[-1])))
+    return tuple(found)
 
 
 def _best(endpoint: Endpoint) -> int:

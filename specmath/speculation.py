@@ -210,7 +210,8 @@ class Speculation:
 
     def operations(self, gammas: ArrayLike) -> FloatArray:
         """Arithmetic per token against plain decoding, (κγĉ + κγ + 1) / τ (Theorem 3.11)."""
-        work = self.coverage * np.asarray(gammas) * (self.cost.c_hat + 1.0) + 1.0
+        asked = self.acceptance.drafted(gammas)
+        work = self.coverage * asked * (self.cost.c_hat + 1.0) + 1.0
         return np.asarray(work / self.tokens(gammas))
 
     def alpha_at(self, gamma: int) -> float:

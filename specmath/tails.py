@@ -439,8 +439,7 @@ def _check(endpoint: Endpoint, gamma: int, tokens: int) -> None:
 
 def _batch_spread(endpoint: Endpoint, gamma: int) -> float:
     """Of a request's mean step in an open loop, whose batch comes and goes; 0 elsewhere."""
-    pair, load = endpoint.pair, endpoint.load
-    return 0.0 if pair is None or load is None else spread_of(pair, load, gamma)
+    return 0.0 if endpoint.load is None else spread_of(endpoint.load, gamma)
 
 
 def _each_widened(arms: Arms, spreads: Sequence[float]) -> Arms:

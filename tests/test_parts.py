@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from specmath.acceptance import CoveredAcceptance, IidAcceptance, MixtureAcceptance
 from specmath.arms import served
-from specmath.capacity import capacity
+from specmath.capacity import capacity, server_of
+from specmath.carried import Promise
 from specmath.checks import InputError
 from specmath.predict import Prediction, of_endpoint, predict
 from specmath.scenario import Scenario
@@ -190,3 +191,23 @@ def test_a_simulation_of_the_same_requests_takes_as_long() -> None:
     half = len(times) // 2
     assert times[:half].mean() == pytest.approx(easy, rel=0.08)
     assert times[half:].mean() == pytest.approx(hard, rel=0.08)
+
+
+def test_several_promises_are_kept_where_each_is() -> None:
+    """The largest rate within all of them is the least of those within each alone, and that one
+    limits it; where one is met at no rate, none is."""
+    p = predict(*TWO)
+    server = server_of(p)
+    promises = [Promise("tpot", 9e-3, 1), Promise("tpot", 6e-3, 0), Promise("ttft", 0.2, 1),
+                Promise("e2e", 2.5, 1)]  # fmt: skip
+    alone = [server.within([each]) for each in promises]
+    rates = np.array([rate for rate, _ in alone])
+    assert len(set(rates.argmin(axis=0))) > 1  # γ differ in what binds
+    together, limits = server.within(promises)
+    assert together == pytest.approx(rates.min(axis=0), rel=1e-6)
+    least = [promises[at].name for at in rates.argmin(axis=0)]
+    assert [limit for limit, rate in zip(limits, together, strict=True) if rate] == [
+        name for name, rate in zip(least, together, strict=True) if rate]  # fmt: skip
+    none, limits = server.within([*promises, Promise("tpot", 1e-4)])
+    assert not none.any()
+    assert {*limits} <= {"tpot", "ttft", "e2e"}

@@ -314,7 +314,7 @@ def test_requests_of_different_lengths_by_simulation(gamma: int) -> None:
 def test_a_batch_of_one_spreads_nothing() -> None:
     """Towards no requests nobody else is met; and it grows with the rate."""
     spreads = [
-        spread_of(p.endpoint.pair, p.endpoint.load, 3)
+        spread_of(p.endpoint.load, 3)
         for rate in (1e-3, 2.0, 6.0)
         if (p := predict(Scenario(**SERVED, request_rate=rate))).endpoint.pair
     ]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from specmath.checks import InputError
 from specmath.drafts import Candidate, evaluate, published_t5
-from specmath.predict import predict
+from specmath.predict import own_gammas, predict
 from specmath.scenario import EXAMPLE, Scenario
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import revised
 from specmath.speculation import decide
-from specmath.words.answers import cost_sentence, step_sentence
+from specmath.words.answers import cost_sentence, kinds_sentence, step_sentence
 from specmath.words.drafts import rank_drafts
 from specmath.words.verdict import verdict
 
@@ -311,6 +311,21 @@ def test_cost_in_a_sentence() -> None:
     assert "$12.5 to $16.0 instead of $27.8 (−55% to −42%)" in said
     assert "+25%" in said
     assert "unknown" in cost_sentence(predict(Scenario(alpha=0.8, c=0.1, gamma=4)))
+
+
+def test_what_one_gamma_costs_each_kind() -> None:
+    """α 1 and 0 at c = 0.1, v = 1, γ ≤ 4: always accepted, γ=4 is best and a token takes 1.4/5
+    steps, 1.2/3 at γ=2, 30% more; never accepted, plain decoding takes 1 and γ=2 1.2."""
+    mixed = Scenario(mixture=((0.75, 1.0), (0.25, 0.0)), c=0.1, gamma=2, max_gamma=4)
+    easy, hard = own_gammas(predict(mixed))
+    assert (easy.share, easy.gamma, easy.less) == (0.75, 4, pytest.approx(1 - 1.4 / 5 / 0.4))
+    assert (hard.share, hard.gamma, hard.less) == (0.25, 0, pytest.approx(1 - 1 / 1.2))
+    said = kinds_sentence(predict(mixed))
+    assert "kind 1 (75% of the tokens) would take γ=4, 30% less a token" in said
+    assert "kind 2 (25% of the tokens) would take no draft, 17% less a token" in said
+    assert kinds_sentence(predict(Scenario(alpha=0.8, c=0.1, gamma=2))) == ""
+    same = ((0.5, 0.8), (0.5, 0.8))
+    assert kinds_sentence(predict(Scenario(mixture=same, c=0.1))) == ""
 
 
 def test_step_sentence_by_hand() -> None:

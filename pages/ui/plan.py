@@ -21,7 +21,7 @@ from specmath.plan.grid import (
     plan_from,
     read_rows,
 )
-from specmath.plan.record import RATE, SHARE, Plan
+from specmath.plan.record import GAMMA_BY, RATE, SHARE, Plan
 from specmath.scenario import SPECS
 from specmath.scenario.faults import ScenarioError, in_words
 
@@ -34,6 +34,12 @@ LABELS = {
         "0.8 is α; 0.6 to 0.8 a range of it; 0.8, 0.6, 0.45 rates by position; 2.8 @ 4 tokens a "
         "step at γ=4; 61% @ 4 accepted ÷ drafted; 0.5:0.9, 0.5:0.4 share:α. Empty: what others "
         "measured of that kind of draft at that kind of work.",
+    ),
+    GAMMA_BY: (
+        "γ by",
+        "one: the engine drafts as many for all requests, as most do; request: it has a γ for "
+        "each kind (needs segments). What that costs: per_request_tax=5 among the other fields, "
+        "percent of a step.",
     ),
     "day": ("Day", "24 numbers, one an hour, of which only the shape counts. Empty: all alike."),
     "other": ("Other fields", "name=value; name=value, as on the command line."),
@@ -61,13 +67,13 @@ def edited() -> tuple[Plan | None, list[str]]:
     grid = plan_grid()
     if grid is None:
         grid = example()
-    st.subheader("The plan", anchor=False)
-    st.caption(
-        "A row an endpoint, and below a row for each kind of request that it serves. Edit a cell, "
-        "paste cells from a spreadsheet, add a row at the bottom, or select rows to delete them."
-    )
-    endpoints = _editor("endpoints", grid.endpoints, ENDPOINT_COLUMNS)
-    segments = _editor("segments", grid.segments, SEGMENT_COLUMNS)
+    with st.expander("The plan", expanded=True, icon=":material/table_edit:"):
+        st.caption(
+            "A row an endpoint, and below a row for each kind of request that it serves. Edit a "
+            "cell, paste cells, add a row at the bottom, or select rows to delete them."
+        )
+        endpoints = _editor("endpoints", grid.endpoints, ENDPOINT_COLUMNS)
+        segments = _editor("segments", grid.segments, SEGMENT_COLUMNS)
     now = Grid(endpoints, segments, grid.name)
     if plan_grid() is not None or now != example():
         note_plan(now)
@@ -124,6 +130,8 @@ def _box(name: str) -> dict:
         options = [choice.value for choice in spec.choices]
         return st.column_config.SelectboxColumn(label, help=about, options=options,
                                                 format_func=spec.label_of)  # fmt: skip
+    if name == GAMMA_BY:
+        return st.column_config.SelectboxColumn(label, help=about, options=["one", "request"])
     return st.column_config.TextColumn(label, help=about, pinned=name == "endpoint")
 
 

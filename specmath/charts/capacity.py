@@ -9,6 +9,7 @@ from specmath.capacity import SLOS, Arm, Capacity, Slo
 from specmath.charts.pieces import Trace, axis, band_of, figure_of, line_of, mark_of
 from specmath.frontier import with_ends
 from specmath.palette import LOSS, PLAIN, SPECULATION
+from specmath.words.capacity import gamma_words
 
 __all__ = ["rate_title", "rates_by_gamma", "times_over_rate"]
 
@@ -28,7 +29,8 @@ def times_over_rate(found: Capacity) -> go.Figure:
     top = 1e3 * max(TALLEST * _alone(found.plain, of), 1.8 * found.slo.get(of, 0.0))
     arms = [("Plain decoding", found.plain, PLAIN, "dash")]
     if found.gamma:
-        arms.append((f"γ={found.gamma}", found.speculative, SPECULATION, "solid"))
+        ours = found.speculative
+        arms.append((gamma_words(ours), ours, SPECULATION, "solid"))
     traces: list[Trace] = []
     for name, arm, color, dash in arms:
         traces += _curve(name, arm, of, color, dash, top)

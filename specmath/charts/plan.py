@@ -13,6 +13,7 @@ from specmath.checks import short
 from specmath.estimate import Estimate
 from specmath.palette import LOSS, PLAIN, SPECULATION
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
+from specmath.words.capacity import gamma_words
 
 __all__ = ["day_chart", "plan_chart"]
 
@@ -74,7 +75,7 @@ def day_chart(answer: EndpointAnswer) -> go.Figure:
     hours = np.arange(len(day.demand))
     looks = {
         "never": ("Never", PLAIN, "dash"),
-        "always": (f"Always γ={answer.capacity.gamma}", SPECULATION, "solid"),
+        "always": (f"Always {gamma_words(answer.capacity.speculative)}", SPECULATION, "solid"),
         "by load": ("By load", LOSS, "dot"),
     }
     traces = [

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from specmath.cli.terminal import say, say_json
 from specmath.foreign import neutralise
-from specmath.tables.table import Table, shown
+from specmath.tables.table import Column, Table, shown
 
 __all__ = ["Row", "ends_row", "print_rows", "print_table"]
 
@@ -59,10 +59,45 @@ def _word(value: Any) -> str:
 
 
 def print_table(table: Table, style: str) -> None:
-    if style == "table":
-        heads = [f"{c.label} ({c.unit})" if c.unit else c.label for c in table.columns]
-        cells = [[shown(v, c.format) for v in c.values] for c in table.columns]
-        rows = [list(row) for row in zip(*cells, strict=True)]
-        say(tabulate(rows, headers=heads, disable_numparse=True, stralign="right"))
-    else:
+    """The table; as text its ranges stand beside their numbers, and where that is wider than
+    `WIDE` a few rows are told downwards."""
+    if style != "table":
         print_rows(table.rows(), style)
+        return
+    columns = {c.name: c for c in table.columns}
+    kept = [c for c in table.columns if _number_of(c.name) not in columns]
+    heads = [f"{c.label} ({c.unit})" if c.unit else c.label for c in kept]
+    cells = [
+        [_with_ends(columns, c, i) for i in range(len(c.values))] for c in kept
+    ]  # fmt: skip
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    text = tabulate(rows, headers=heads, disable_numparse=True, stralign="right")
+    if len(rows) <= FEW and max(map(len, text.splitlines())) > WIDE:
+        downwards = [[head, *row] for head, row in zip(heads[1:], cells[1:], strict=True)]
+        text = tabulate(downwards, headers=[heads[0], *cells[0]], disable_numparse=True,
+                        stralign="right")  # fmt: skip
+    say(text)
+
+
+WIDE, FEW = 120, 4
+"""Characters of a line that a terminal has room for, and rows that are read side by side."""
+
+
+def _number_of(name: str) -> str:
+    """The column of which this is an end; itself is none."""
+    for end in ("_low", "_high"):
+        if name.endswith(end):
+            return name.removesuffix(end)
+    return ""
+
+
+def _with_ends(columns: dict[str, Column], of: Column, row: int) -> str:
+    """A cell with its range, where it has one."""
+    value = shown(of.values[row], of.format)
+    low, high = (
+        shown(columns[f"{of.name}{end}"].values[row], of.format)
+        if f"{of.name}{end}" in columns else "" for end in ("_low", "_high")
+    )  # fmt: skip
+    if low == high:
+        return value
+    return f"{value} ({low or '?'} to {high or '?'})"

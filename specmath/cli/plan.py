@@ -19,6 +19,7 @@ from specmath.tables.files import KINDS, file_bytes
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
 from specmath.tables.plan_live import live_plan_table, plan_text
+from specmath.tables.plan_ways import ways_table
 from specmath.tables.rollout import trials_table
 from specmath.traffic import TRACES, Traffic, read_trace, shipped_trace
 from specmath.words.plan import (
@@ -27,6 +28,7 @@ from specmath.words.plan import (
     plan_notes,
     plan_sentence,
     segments_sentence,
+    ways_sentence,
 )
 
 __all__ = ["plan_command", "read_plan"]
@@ -44,8 +46,8 @@ def read_plan(file: str) -> Plan:
     return from_toml(read_text(path), traces)
 
 
-_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_table,
-           "rollout": trials_table}  # fmt: skip
+_TABLES = {"endpoint": endpoints_table, "segment": segments_table, "way": ways_table,
+           "hour": days_table, "rollout": trials_table}  # fmt: skip
 
 
 @click.command("plan", cls=WritingCommand, epilog="\b\nExample: specmath plan plan.toml --by "
@@ -53,7 +55,8 @@ _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "hour": days_
 @click.argument("file", type=FILE)
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
-    help="Rows: endpoints, their segments, the hours of each endpoint's day, or how to try it.",
+    help="Rows: endpoints, their segments, ways to serve mixed ones (one γ for all, one for each "
+    "request, two pools), the hours of each endpoint's day, or how to try it.",
 )  # fmt: skip
 @click.option("--beside", type=FILE, help="Another plan: rows have both, endpoints by name.")
 @click.option("-o", "--out", type=Destination(TABLE), help="File to write: .xlsx with live "
@@ -90,6 +93,8 @@ def plan_command(
             said = endpoint_said(answer)
             say(f"{said.question}: {said.headline}. {' '.join(said.because)}")
             say(f"  {segments_sentence(answer)}")
+            if told := ways_sentence(answer):
+                say(f"  {told}")
             if answer.day is not None:
                 say(f"  {day_sentence(answer)}")
         say("")

@@ -3,15 +3,16 @@
 Times are told of as many replicas as serve the demand without speculation, in both arms; GPUs and
 the bill are of as many as each arm needs within what is promised.
 
-Segments share every step, and one γ. What one would gain by its own is told of the same steps
-(were all to draft as many); what it costs to have it by itself is two pools of replicas.
+Segments share every step, and one γ unless the endpoint's engine has one for each request. What a
+segment would gain by its own is told of the same steps (were all to draft as many); what it costs
+to have it by itself is two pools of replicas; what one γ for each request does is `by_request`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -22,6 +23,7 @@ from specmath.carried import Carried
 from specmath.checks import InputError
 from specmath.estimate import Estimate
 from specmath.money import replicas_needed, usd_per_month
+from specmath.plan.by_request import ByRequest, Way, by_request, predicted, way_of
 from specmath.plan.day import Day, day_of
 from specmath.plan.record import Plan, PlannedEndpoint
 from specmath.predict import Prediction, of_endpoint, predict
@@ -45,13 +47,14 @@ FULL = 0.98
 
 @dataclass(frozen=True)
 class Split:
-    """A segment on replicas of its own: its γ and that of the others, replicas of both, and USD a
-    month more than together (less than 0: it is cheaper), whoever reads the prompts included; None
-    while no price is given."""
+    """A segment on replicas of its own: its γ and that of the others, replicas and GPUs of both,
+    and USD a month more than together with one γ (less than 0: it is cheaper), whoever reads the
+    prompts included; None while no price is given."""
 
     gamma: int
     others: int
     replicas: int
+    gpus: int
     more_per_month: float | None
 
 
@@ -63,25 +66,33 @@ class SegmentAnswer:
     ----------
     name, share
         Of the endpoint's requests.
+    gamma
+        That its requests have: the endpoint's, or its own where the engine has one for each.
     prediction
-        Its requests in the endpoint's steps, at the endpoint's γ.
+        Its requests in the endpoint's steps, at that γ.
     tails
         Of its requests; None of one token, and where γ does not carry the load.
     own_gamma
         The γ that is fastest for it, of those that may be advised; 0 where none pays.
     lost
-        Its speedup at that γ over that at the endpoint's: what one γ for all costs it.
+        Its speedup at that γ over that at the one for all: what one γ for all costs it.
     split
         By itself; None where it is alone, or its γ is the endpoint's.
+    with_one, with_each
+        Its mean time per token with one γ for all, and with one for each request; None where that
+        is not told.
     """
 
     name: str
     share: float
+    gamma: int
     prediction: Prediction
     tails: Tails | None
     own_gamma: int
     lost: Estimate
     split: Split | None
+    with_one: Estimate | None = None
+    with_each: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ class EndpointAnswer:
     endpoint
         As planned.
     do, gamma
-        What to do; γ, 0 where it is off.
+        What to do; γ, 0 where it is off; the most of its requests where each has its own.
     replicas, rate
         Those that serve the demand without speculation (or are given), and requests a second of
         each; of γ where nothing serves it without.
@@ -110,6 +121,12 @@ class EndpointAnswer:
         What one γ for all costs of the mean time per token, as a share; 0 for one segment.
     day
         Over the hours, where they differ.
+    by_request
+        What a γ for each request does; None where all are alike, of a tree, and where a run was
+        measured.
+    ways
+        Its fleet with one γ for all, with one for each request, and in two pools; () for one
+        segment.
     """
 
     endpoint: PlannedEndpoint
@@ -123,6 +140,13 @@ class EndpointAnswer:
     tpot: Mapping[float, tuple[Estimate | None, Estimate | None]]
     lost: float
     day: Day | None
+    by_request: ByRequest | None = None
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def each(self) -> bool:
+        """Whether it is planned with a γ for each request."""
+        return self.by_request is not None and self.prediction is self.by_request.prediction
 
     @property
     def arm(self) -> Arm:
@@ -222,10 +246,18 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
         may = prediction.endpoint.advisable
         looked = int(may[np.argmax(prediction.endpoint.curves[0][may])])
         prediction = predict(loaded.model_copy(update={"gamma": looked}), parts)
-    gamma = prediction.gamma
     found = capacity(prediction)
     segments = _segments(endpoint, prediction, found)
-    do = _do(endpoint, decision.action, found, rate)
+    lost, each = _lost(segments, prediction), _by_request(endpoint, prediction, rate)
+    if each is not None:
+        segments = _told_apart(segments, each, planned=endpoint.gamma_by == "request")
+    ways = _ways(endpoint, rate, prediction, found, segments, each)
+    action = decision.action
+    if each is not None and endpoint.gamma_by == "request":
+        action = each.prediction.decision.action if any(each.gammas) else "skip"
+        if any(each.gammas):
+            prediction, found = each.prediction, each.capacity
+    gamma, do = prediction.gamma, _do(endpoint, action, found, rate)
     day = None
     if endpoint.day and (found.plain.within.value or found.speculative.within.value):
         day = day_of(server_of(prediction), found, endpoint.day, replicas)
@@ -239,8 +271,10 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
         capacity=found,
         segments=segments,
         tpot={level: _quantile(segments, level) for level in QUANTILES},
-        lost=_lost(segments, prediction),
+        lost=lost,
         day=day,
+        by_request=each,
+        ways=ways,
     )
 
 
@@ -303,6 +337,7 @@ def _segments(
             SegmentAnswer(
                 name=segment.name,
                 share=segment.share,
+                gamma=prediction.gamma,
                 prediction=own,
                 tails=_tails(own),
                 own_gamma=best,
@@ -347,6 +382,59 @@ def _lost(segments: tuple[SegmentAnswer, ...], prediction: Prediction) -> float:
     return max(0.0, 1.0 - then / now)
 
 
+# ── a γ for each request ─────────────────────────────────────────────────────────────────────
+
+
+def _by_request(endpoint: PlannedEndpoint, prediction: Prediction, rate: float) -> ByRequest | None:
+    """None where requests are alike, or cannot be told to draft different numbers: InputError then
+    if the endpoint is planned so."""
+    s, asked = endpoint.scenario, endpoint.gamma_by == "request"
+    if len(endpoint.segments) == 1 or (not asked and not (s.tree is None and s.run_ms is None)):
+        return None
+    return by_request(prediction, s.gamma, rate, (endpoint.per_request_tax or 0.0) / 100.0)
+
+
+def _told_apart(
+    segments: tuple[SegmentAnswer, ...], each: ByRequest, *, planned: bool
+) -> tuple[SegmentAnswer, ...]:
+    """The segments with what a γ for each request does to them; as `planned`, with that γ."""
+    told = []
+    for i, (segment, gamma) in enumerate(zip(segments, each.gammas, strict=True)):
+        own = of_endpoint(for_part(each.prediction.endpoint, i))
+        one = replace(segment, with_one=segment.prediction.tpot, with_each=own.tpot)
+        if planned and any(each.gammas):
+            one = replace(one, gamma=gamma, prediction=own, tails=_tails(own))
+        told.append(one)
+    return tuple(told)
+
+
+def _ways(
+    endpoint: PlannedEndpoint, rate: float, planned: Prediction, found: Capacity,
+    segments: tuple[SegmentAnswer, ...], each: ByRequest | None,
+) -> tuple[Way, ...]:  # fmt: skip
+    """How it can be treated, one γ for all first."""
+    if len(segments) == 1:
+        return ()
+    count = len(segments)
+    ways = [way_of("one", (planned.gamma,) * count, planned, found)]
+    if each is not None:
+        if each.one not in (0, planned.gamma):
+            best = predicted(planned, (each.one,) * count, endpoint.scenario.gamma, rate)
+            ways.append(way_of("best one", (each.one,) * count, best, capacity(best)))
+        ways.append(way_of("request", each.gammas, each.prediction, each.capacity))
+    splits = [(i, one.split) for i, one in enumerate(segments) if one.split is not None]
+    if splits:
+        at, least = min(splits, key=lambda of: of[1].gpus)
+        gammas = tuple(least.gamma if i == at else least.others for i in range(count))
+        now = found.speculative.usd_per_month
+        month = None
+        if least.more_per_month is not None and now is not None:
+            month = Estimate(now.value + least.more_per_month)
+        ways.append(Way("pools", gammas, None, None, Estimate(float(least.replicas)),
+                        Estimate(float(least.gpus)), month))  # fmt: skip
+    return tuple(ways)
+
+
 def _split(endpoint: PlannedEndpoint, index: int, gamma: int, found: Capacity) -> Split | None:
     """The segment on replicas of its own, the others together on theirs."""
     if gamma == found.gamma:
@@ -372,15 +460,14 @@ def _split(endpoint: PlannedEndpoint, index: int, gamma: int, found: Capacity) -
     if price is not None and together_now is not None:
         bill = float(usd_per_month(1, gpus=sum(gpus), usd_per_hour=price))
         more = bill - together_now.value
-    return Split(mine[0], others[0], sum(counts), more)
+    return Split(mine[0], others[0], sum(counts), sum(gpus), more)
 
 
 def _pool(prediction: Prediction, gamma: int | None) -> tuple[int, float, PrefillPool | None]:
     """γ and the largest rate within what is promised, in the middle: at that γ, else at the one of
     those that may be advised that carries most; and who reads its prompts."""
     server, pools = server_of(prediction), pools_of(prediction)
-    within, _ = server.within(promised(prediction))
-    if gamma is None:
-        able = [0, *prediction.endpoint.advisable.tolist()]
-        gamma = max(able, key=lambda g: (within[g], -g))
-    return gamma, float(within[gamma]), pools and pools[min(gamma, 1)]
+    able = [gamma] if gamma is not None else [0, *prediction.endpoint.advisable.tolist()]
+    within, _ = server.only(*able).within(promised(prediction))
+    best = int(np.argmax(within))
+    return able[best], float(within[best]), pools and pools[min(able[best], 1)]

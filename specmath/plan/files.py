@@ -7,7 +7,7 @@ from typing import Any
 import tomli_w
 
 from specmath.checks import InputError, short
-from specmath.plan.record import Plan, Traces, plan_of
+from specmath.plan.record import GAMMA_BY, TAX, Plan, Traces, plan_of
 from specmath.scenario.fields import UNKNOWN
 from specmath.scenario.files import LINK_VERSION, toml_tables
 from specmath.traffic import shipped_trace
@@ -41,6 +41,10 @@ def as_given(plan: Plan) -> list[dict[str, Any]]:
         values["demand_requests_per_second"] = each.demand
         if each.replicas is not None:
             values["replicas"] = each.replicas
+        if each.gamma_by != "one":
+            values[GAMMA_BY] = each.gamma_by
+        if each.per_request_tax is not None:
+            values[TAX] = each.per_request_tax
         if each.day:
             values["day"] = list(each.day)
         values["segments"] = [

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from specmath.checks import InputError, short
 from specmath.plan.files import as_given
-from specmath.plan.record import RATE, SHARE, Plan, plan_of
+from specmath.plan.record import GAMMA_BY, RATE, SHARE, Plan, plan_of
 from specmath.scenario import SPECS, Scenario
 from specmath.scenario.faults import ScenarioError
 from specmath.scenario.fields import UNKNOWN
@@ -36,8 +36,8 @@ Row = dict[str, str]
 ENDPOINT, SEGMENT, ACCEPTANCE, DAY, OTHER = "endpoint", "segment", "acceptance", "day", "other"
 
 ENDPOINT_COLUMNS = (
-    ENDPOINT, "model", "gpu", "tensor_parallel", "draft", "engine", RATE, "gamma", "usd_per_hour",
-    "headroom", "slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms", DAY, OTHER,
+    ENDPOINT, "model", "gpu", "tensor_parallel", "draft", "engine", RATE, "gamma", GAMMA_BY,
+    "usd_per_hour", "headroom", "slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms", DAY, OTHER,
 )  # fmt: skip
 SEGMENT_COLUMNS = (
     ENDPOINT, SEGMENT, SHARE, "prompt_tokens", "output_tokens", "prefix_hit", "work", ACCEPTANCE,

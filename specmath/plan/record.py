@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from specmath.checks import InputError, short
 from specmath.lengths import spread_of_lengths
@@ -22,18 +22,23 @@ from specmath.scenario.parts import Part, blended
 from specmath.traffic import Traffic, shipped_trace
 
 __all__ = [
-    "HOURS", "MOST_ENDPOINTS", "MOST_SEGMENTS", "RATE", "SEGMENT_FIELDS", "SHARE", "Plan",
-    "PlannedEndpoint", "Segment", "plan_of",
+    "GAMMA_BY", "HOURS", "MOST_ENDPOINTS", "MOST_SEGMENTS", "RATE", "SEGMENT_FIELDS", "SHARE",
+    "TAX", "GammaBy", "Plan", "PlannedEndpoint", "Segment", "plan_of",
 ]  # fmt: skip
 
 HOURS = 24
 MOST_ENDPOINTS, MOST_SEGMENTS = 32, 32
 """Of a plan, and of an endpoint: more is a table of requests, which a simulation reads."""
 
-MOST_REPLICAS = 1_000_000
+MOST_REPLICAS, MOST_TAX = 1_000_000, 400
 
 RATE, SHARE = "demand_requests_per_second", "share"
 """How a segment says how much of the traffic it is."""
+
+GammaBy = Literal["one", "request"]
+GAMMA_BY, TAX = "gamma_by", "per_request_tax"
+"""How an endpoint says that its engine has a γ for each request ("request") or one for all ("one"),
+and what the former costs, percent of a step."""
 
 TRACE = "trace"
 """How it says its lengths by requests that came."""
@@ -76,6 +81,10 @@ class PlannedEndpoint:
         All its requests in the mean: `blended` where they are of several segments.
     segments
         At least one.
+    gamma_by
+        Whether the engine has one γ for all requests, or one for each kind.
+    per_request_tax
+        What it costs to have the latter, percent of a step; None: not known, taken as 0.
     replicas
         That run now; None: as many as serve the demand without speculation.
     day
@@ -91,6 +100,8 @@ class PlannedEndpoint:
     replicas: int | None = None
     day: tuple[float, ...] = ()
     said: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    gamma_by: GammaBy = "one"
+    per_request_tax: float | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -190,6 +201,7 @@ def _endpoint(called: str, given: Mapping[str, Any], traces: Traces) -> PlannedE
         )
     # A scenario says its demand by one of them; a plan has both.
     replicas = _replicas(own.pop("replicas", None))
+    gamma_by, tax = _gamma_by(own.pop(GAMMA_BY, None), len(listed)), _tax(own.pop(TAX, None))
     demand, shares = _shares(own.pop(RATE, None), listed)
     segments, faults = _segments(listed, shares, own | {RATE: demand}, traces)
     if faults:
@@ -205,7 +217,34 @@ def _endpoint(called: str, given: Mapping[str, Any], traces: Traces) -> PlannedE
             "computes its steps"
         )
     day = _day(given.get("day") or ())
-    return PlannedEndpoint(called, base, tuple(segments), replicas, day, tuple(sorted(own.items())))
+    said = tuple(sorted(own.items()))
+    return PlannedEndpoint(called, base, tuple(segments), replicas, day, said, gamma_by, tax)
+
+
+def _gamma_by(given: Any, segments: int) -> GammaBy:
+    found = "one" if given is None else str(given)
+    if found == "one":
+        return "one"
+    if found != "request":
+        raise InputError(f"{GAMMA_BY} must be {' or '.join(get_args(GammaBy))}, got {short(given)}")
+    if segments < 2:
+        raise InputError(
+            f"{GAMMA_BY}=request needs at least 2 segments, got {segments}: requests that are all "
+            "alike draft alike"
+        )
+    return "request"
+
+
+def _tax(given: Any) -> float | None:
+    if given is None:
+        return None
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0.0 <= value <= MOST_TAX:
+        raise InputError(f"{TAX} must be percent >= 0 and <= {MOST_TAX}, got {short(given)}")
+    return value
 
 
 def _replicas(given: Any) -> int | None:

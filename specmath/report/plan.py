@@ -29,7 +29,8 @@ from specmath.scenario.files import to_link
 from specmath.tables.capacity import capacity_part, capacity_table
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.tables.plan_compared import compared_plans_table, plans_called
-from specmath.tables.plan_parts import TOTALLED, decision_part, segments_of
+from specmath.tables.plan_parts import TOTALLED, decision_part, segments_of, ways_of
+from specmath.tables.plan_ways import ways_table
 from specmath.tables.provenance import endpoint_inputs_table
 from specmath.words.capacity import (
     capacity_notes,
@@ -46,6 +47,7 @@ from specmath.words.plan import (
     plan_notes,
     plan_sentence,
     segments_sentence,
+    ways_sentence,
 )
 
 __all__ = ["report_bytes"]
@@ -115,6 +117,8 @@ def _body(
     yield chart if small else ""
     yield all_columns(endpoints_table(found))
     yield all_columns(segments_table(found))
+    if any(answer.ways for answer in found.endpoints):
+        yield all_columns(ways_table(found))
     if any(answer.day is not None for answer in found.endpoints):
         yield all_columns(days_table(found))
     yield "</section>"
@@ -154,6 +158,10 @@ def _endpoint(found: PlanAnswer, answer: EndpointAnswer, common: frozenset[str])
     yield head(3, "Segments")
     yield table_html(segments_of(found, answer))
     yield paragraph(segments_sentence(answer))
+    if answer.ways:
+        yield head(3, ways_table(found).title)
+        yield table_html(ways_of(found, answer))
+        yield paragraph(told) if (told := ways_sentence(answer)) else ""
     capacity = answer.capacity
     yield head(3, capacity_table(capacity).title)
     yield table_html(capacity_part(capacity_table(capacity)))

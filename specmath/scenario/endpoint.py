@@ -48,7 +48,7 @@ from specmath.speculation import (
 )  # fmt: skip
 from specmath.stepcost import Observed, StepCost
 
-__all__ = ["BEYOND_WHAT_RAN", "Endpoint", "for_part", "resolve", "said_as"]
+__all__ = ["BEYOND_WHAT_RAN", "Endpoint", "check_caps", "for_part", "resolve", "said_as"]
 
 
 def _exact() -> FloatArray:
@@ -353,6 +353,9 @@ def _open_acceptance(s: Scenario, pair: ServedPair, accepted: Accepted) -> list[
 
 def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
     pair = pair_of(s)
+    if any(part.most is not None for part in parts):
+        check_caps(s)
+    tax = max((part.tax for part in parts), default=0.0)
     accepted = acceptance, each = accepted_by(s, pair, parts)
     unknown = [
         open
@@ -374,7 +377,7 @@ def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
     else:
         prompts = _exact()
     asked = requests_of(s)
-    load = state_of(pair, asked[0], acceptance, top)
+    load = state_of(pair, asked[0], acceptance, top, tax)
     anchor = _anchor(s, pair, load)
     readings = ANCHORS if anchor else ANCHORS[-1:]
 
@@ -382,7 +385,7 @@ def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
         return diluted(pair, a, state, position, reading_of(pair, state, anchor, reading))
 
     states = [
-        (a, load if (a, r) == (acceptance, asked[0]) else state_of(pair, r, a, top))
+        (a, load if (a, r) == (acceptance, asked[0]) else state_of(pair, r, a, top, tax))
         for a, r in product(each, asked[-len(lengths) :])
     ]
     seconds = float(load.step[0])
@@ -409,6 +412,17 @@ def _served(s: Scenario, parts: tuple[Part, ...]) -> Endpoint:
         load=load,
         parts=parts,
     )
+
+
+def check_caps(s: Scenario) -> None:
+    """InputError where requests cannot be told to draft different numbers."""
+    if s.tree is not None:
+        raise InputError("a γ for each request needs chains, got a tree: its γ counts its nodes")
+    if s.run_ms is not None:
+        raise InputError(
+            f"a γ for each request needs steps that are computed, got run_ms = {s.run_ms:g}: it "
+            "was measured with one γ for all"
+        )
 
 
 def for_part(endpoint: Endpoint, index: int) -> Endpoint:

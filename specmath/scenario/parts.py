@@ -17,6 +17,7 @@ import numpy as np
 
 from specmath.acceptance import (
     Acceptance,
+    CappedAcceptance,
     CoveredAcceptance,
     FallingAcceptance,
     MixtureAcceptance,
@@ -35,14 +36,29 @@ __all__ = ["Accepted", "Part", "accepted_by", "blended", "falls", "of_kind"]
 
 @dataclass(frozen=True)
 class Part:
-    """A kind of request: its share of all requests, > 0, and its scenario, of which the acceptance,
-    the lengths and the prefix cache are read. InputError otherwise."""
+    """A kind of request.
+
+    Attributes
+    ----------
+    share
+        Of all requests, > 0; InputError otherwise.
+    scenario
+        Of which the acceptance, the lengths and the prefix cache are read.
+    most
+        Tokens drafted for it at most, whatever γ others have; None: as many as γ.
+    tax
+        What it costs the server to have a γ for each request: a share of its steps with
+        speculation, ≥ 0; the largest of all kinds counts.
+    """
 
     share: float
     scenario: Scenario
+    most: int | None = None
+    tax: float = 0.0
 
     def __post_init__(self) -> None:
         real("share", self.share, 0, low_open=True)
+        real("tax", self.tax, 0)
 
     @property
     def decoded(self) -> int:
@@ -60,7 +76,7 @@ def accepted_by(s: Scenario, pair: ServedPair, parts: Sequence[Part] = ()) -> Ac
     if not parts:
         middle, *_ = drafted(s, pair, (s.accepts.acceptance(s),))
         return middle, drafted(s, pair, s.accepts.corners(s), ends=True)
-    each = [accepted_by(part.scenario, pair) for part in parts]
+    each = [_capped(accepted_by(part.scenario, pair), part.most) for part in parts]
     weights = [part.share * part.decoded for part in parts]
     middle = MixtureAcceptance(weights, [one for one, _ in each])
     if all(len(ends) == 1 for _, ends in each):
@@ -71,6 +87,14 @@ def accepted_by(s: Scenario, pair: ServedPair, parts: Sequence[Part] = ()) -> Ac
     )
 
 
+def _capped(accepted: Accepted, most: int | None) -> Accepted:
+    """The same where at most so many tokens are drafted."""
+    middle, ends = accepted
+    if most is None:
+        return accepted
+    return CappedAcceptance(middle, most), tuple(CappedAcceptance(end, most) for end in ends)
+
+
 def _usual_tokens(acceptance: Acceptance) -> float:
     return float(acceptance.tokens_per_step(USUAL_GAMMA))
 
@@ -79,7 +103,7 @@ def falls(acceptance: Acceptance) -> bool:
     """Whether some of it falls with the position."""
     if isinstance(acceptance, MixtureAcceptance):
         return any(map(falls, acceptance.parts))
-    if isinstance(acceptance, CoveredAcceptance | StoppedAcceptance):
+    if isinstance(acceptance, CoveredAcceptance | StoppedAcceptance | CappedAcceptance):
         return falls(acceptance.part)
     return isinstance(acceptance, FallingAcceptance)
 

@@ -26,6 +26,7 @@ from specmath.scenario.record import Scenario
 from specmath.serving.loop import Grid, Requests, Steady, steady, step_spread
 from specmath.serving.memory import Memory
 from specmath.serving.pair import ServedPair
+from specmath.serving.uneven import uneven
 from specmath.speculation import Speculation
 from specmath.stepcost import TabulatedStepCost
 from specmath.steptime import Placement
@@ -218,19 +219,23 @@ def _seconds(pair: ServedPair, requests: Requests, top: int) -> Grid:
 
 
 @lru_cache(maxsize=512)
-def state_of(pair: ServedPair, requests: Requests, acceptance: Acceptance, top: int) -> Steady:
-    """The state of a server that those requests keep busy, over γ = 0 … top."""
-    tokens = pair.accepts(acceptance).tokens_per_step(np.arange(top + 1))
-    return steady(_seconds(pair, requests, top), requests, np.asarray(tokens, dtype=float))
+def state_of(
+    pair: ServedPair, requests: Requests, acceptance: Acceptance, top: int, tax: float = 0.0
+) -> Steady:
+    """The state of a server that those requests keep busy, over γ = 0 … top; `tax`: a share of a
+    step that drafts."""
+    accepted = pair.accepts(acceptance)
+    tokens = accepted.tokens_per_step(np.arange(top + 1))
+    grid = uneven(_seconds(pair, requests, top), pair, accepted, tax)
+    return steady(grid, requests, np.asarray(tokens, dtype=float))
 
 
-def spread_of(pair: ServedPair, load: Steady, gamma: int) -> float:
+def spread_of(load: Steady, gamma: int) -> float:
     """`step_spread` at γ; 0 where requests do not come by themselves."""
     rate = load.requests.request_rate
     if rate is None or not load.carries(gamma):
         return 0.0
-    grid = _seconds(pair, load.requests, len(load.step) - 1)
-    return float(step_spread(grid, load, rate)[gamma])
+    return float(step_spread(load.grid, load, rate)[gamma])
 
 
 @lru_cache(maxsize=512)
@@ -243,9 +248,10 @@ def diluted(
 ) -> Speculation:
     """The two halves in that state, in plain steps of the plain arm. `position`: what a verified
     position costs besides; `more`: seconds in every step, and in every pass of the drafter."""
-    gammas = np.arange(1, len(load.verify))
+    gammas, accepted = np.arange(1, len(load.verify)), pair.accepts(acceptance)
     plain = load.step[0] + more[0]
-    verify = (load.verify[1:] + more[0]) / plain + position * pair.share * gammas
+    besides = position * pair.share * accepted.drafted(gammas)
+    verify = (load.verify[1:] + more[0]) / plain + besides
     draft = (load.draft[1:] + pair.drafter.passes(gammas) * more[1]) / plain
     cost = TabulatedStepCost(
         tuple(verify.tolist()),
@@ -256,7 +262,7 @@ def diluted(
         tuple(((load.plain[1:] + more[0]) / plain).tolist()),
     )
     waiting = tuple((load.waiting / plain).tolist()) if load.waiting.any() else None
-    return Speculation(pair.accepts(acceptance), cost, waiting)
+    return Speculation(accepted, cost, waiting)
 
 
 # ── a plain time that was measured ───────────────────────────────────────────────────────────

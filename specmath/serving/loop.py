@@ -145,7 +145,7 @@ class Steady:
     batch: B₁, sequences in a step. plain: a step of as many without a draft. verify, draft, extra:
     what that step takes. prompt: P, with what the draft reads of it. waiting: S, what other prompts
     take of each token. tpot, ttft: of a request; `UNENDING` times as long at a γ that cannot carry
-    an open loop. most_requests: λ_max, requests a second.
+    an open loop. most_requests: λ_max, requests a second. grid: seconds over batches.
     """
 
     requests: Requests
@@ -159,6 +159,7 @@ class Steady:
     tpot: FloatArray
     ttft: FloatArray
     most_requests: FloatArray
+    grid: Grid
 
     def carries(self, gamma: int) -> bool:
         """Whether γ keeps up with an open loop; the other loops wait for it."""
@@ -366,7 +367,7 @@ def steady(grid: Grid, requests: Requests, tokens: FloatArray) -> Steady:
     prompt = grid.at(grid.prompts, np.maximum(batch - 1.0, 1.0))
     tpot = (verify + draft + extra) / tokens + waiting
     return Steady(requests, batch, plain, verify, draft, extra, prompt, waiting, tpot, ttft,
-                  most_requests)  # fmt: skip
+                  most_requests, grid)  # fmt: skip
 
 
 def _fresh(r: Requests, count: int) -> FloatArray:

@@ -179,10 +179,10 @@ class ServedPair:
                 forwards = self._positions(self.batch, self.context_tokens, count)
                 return self._mean(getattr(forwards, name), self.batch, count)
 
-            return self._at_mean(full, self._verified(drafted), drafted)
+            return self._at_mean(full, self.verified(drafted), drafted)
 
         found = {field.name: part(field.name) for field in fields(StepBreakdown)}
-        verified = self.batch * self.share * self._verified(drafted)
+        verified = self.batch * self.share * self.verified(drafted)
         waits = self._drafts(self.batch) * self._passes(drafted) * self.hosted.pass_
         drafting = self._draft_seconds(self.batch, self.context_tokens, drafted)
         found["kv"] = found["kv"] + verified * self._state_seconds
@@ -250,8 +250,8 @@ class ServedPair:
         def full(count: IntArray) -> FloatArray:
             return self._mean(self._positions(batch, context, count).total, batch, count)
 
-        verified = self.share * self._verified(drafted)
-        forward = self._at_mean(full, self._verified(drafted), drafted)
+        verified = self.share * self.verified(drafted)
+        forward = self._at_mean(full, self.verified(drafted), drafted)
         states = np.asarray(batch) * verified * self._state_seconds
         sampled = np.asarray(batch) * (1.0 + verified)
         sampling = sampling_seconds(self.place.device, sampled, self.target.vocab)
@@ -264,8 +264,8 @@ class ServedPair:
         moved = state_passes(self.engine) * self.target.state_bytes() / self.place.tensor_parallel
         return moved / (self.place.device.bandwidth * self.place.memory_efficiency)
 
-    def _verified(self, drafted: IntArray) -> FloatArray:
-        """Mean drafted tokens that are verified, Σ q^i."""
+    def verified(self, drafted: IntArray) -> FloatArray:
+        """Mean drafted tokens that are verified, Σ q^i, of whole drafts ≥ 0."""
         if self.continues == 1.0:
             return drafted.astype(float)
         return expected_tokens(self.continues, drafted) - 1.0

@@ -8,7 +8,7 @@ from specmath.capacity import Arm, At, Capacity
 from specmath.estimate import Estimate
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
-from specmath.words.capacity import LIMITS, arm_name, promise
+from specmath.words.capacity import LIMITS, arm_name, gamma_words, promise
 from specmath.words.pools import APART, TOGETHER
 
 __all__ = ["capacity_part", "capacity_rates_table", "capacity_table", "gamma_capacity_table",
@@ -132,7 +132,7 @@ def capacity_rates_table(found: Capacity) -> Table:
     ]  # fmt: skip
     for suffix, name, arm in (("_plain", "plain", found.plain), ("", "γ", found.speculative)):
         at = _at(found, arm)
-        head = f"γ={arm.gamma}" if suffix == "" else name
+        head = gamma_words(arm) if suffix == "" else name
         columns += [
             Column(f"use{suffix}", f"Use, {head}", "%", "Rate over the largest that is carried",
                    tuple(None if a is None else 100.0 * a.use for a in at), format="0"),

@@ -34,8 +34,8 @@ def endpoints_table(found: PlanAnswer) -> Table:
         _text("endpoint", "Endpoint", "As named in the plan", [a.endpoint.name for a in each]),
         _text("do", "Speculation", "Off, on, by load (off above a rate), or measure first",
               [do_words(a) for a in each]),
-        Column("gamma", "γ", "", "Drafted tokens a step; 0: off", tuple(a.gamma for a in each),
-               format="0"),
+        Column("gamma", "γ", "", "Drafted tokens a step; 0: off; the most, where each request has "
+               "its own", tuple(a.gamma for a in each), format="0"),
         *_arms("tpot_p50_ms", "Token p50", "ms", "Half of the requests have less, on as "
                "many replicas as serve them without speculation", "0.0",
                [a.tpot[0.5] for a in each]),
@@ -141,8 +141,8 @@ def segments_table(found: PlanAnswer) -> Table:
         Column("output_tokens", "Output", "tokens", "Mean of a request",
                tuple(s.prediction.scenario.output_tokens for _, s in rows), format="#,##0",
                basis="assumed"),
-        Column("gamma", "γ", "", "One for all segments of an endpoint",
-               tuple(a.capacity.gamma for a, _ in rows), format="0"),
+        Column("gamma", "γ", "", "One for all segments of an endpoint, unless its engine has one "
+               "for each request", tuple(s.gamma for _, s in rows), format="0"),
         *ends_of(("tokens_per_step", "Tokens a step", "", "τ at that γ, bonus token included",
                   "0.00"), [_tokens(s) for _, s in rows]),
         *ends_of(("tpot_plain_ms", "Token, plain", "ms", "Mean time per token without speculation",
@@ -156,9 +156,12 @@ def segments_table(found: PlanAnswer) -> Table:
         *ends_of(("lost_percent", "Lost to one γ", "%", "How much less a token would take at its "
                   "own γ", "0.0"),
                  [s.lost.map(lambda gain: 100.0 * (1.0 - 1.0 / gain)) for _, s in rows]),
+        *ends_of(("tpot_by_request_ms", "Token, γ by request", "ms", "Mean time per token if the "
+                  "engine had a γ for each request; empty: not told", "0.0"),
+                 [_in_ms(s.with_each) for _, s in rows]),
         Column("split_usd_per_month", "By itself", "USD a month", "What a pool of its own for this "
-               "segment costs more than one pool for all, in whole replicas; empty: its γ is the "
-               "endpoint's, or no price is given",
+               "segment costs more than one pool and one γ for all, in whole replicas; empty: its "
+               "γ is that one, or no price is given",
                tuple(None if s.split is None else s.split.more_per_month for _, s in rows),
                format="#,##0"),
         Column("split_replicas", "Replicas of both pools", "", "Of this segment and of the others",

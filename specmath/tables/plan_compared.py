@@ -63,8 +63,8 @@ def _columns(
     return [
         [Column(f"do_{suffix}", f"Speculation, {whose}", "", "Off, on, by load (off above a rate), "
                 "or measure first", (*do, None))],
-        [Column(f"gamma_{suffix}", f"γ, {whose}", "", "Drafted tokens a step, as planned",
-                (*gamma, None), format="0")],
+        [Column(f"gamma_{suffix}", f"γ, {whose}", "", "Drafted tokens a step, as planned; the "
+                "most, where each request has its own", (*gamma, None), format="0")],
         ends_of((f"tpot_p99_ms_{suffix}", f"Token p99, {whose}", "ms", "99% of the requests have "
                  "less, as planned", "0.0"), [*p99, None]),
         ends_of((f"gpus_{suffix}", f"GPUs, {whose}", "", "Of all replicas, as planned", "#,##0"),

@@ -210,6 +210,8 @@ class _Block:
     @cached_property
     def law(self) -> Peak | str:
         """The largest rate over what is accepted; where none is followed, why."""
+        if self.answer.each:
+            return "each request has a γ of its own, and what is accepted moves the steps of all"
         if self.measured:
             return "times were measured, at the load of this file"
         if self.gamma == 0:
@@ -265,7 +267,7 @@ class _Block:
     def _segments(self) -> list[_Row]:
         rows: list[_Row] = []
         for segment, said in zip(self.answer.segments, self.answer.endpoint.segments, strict=True):
-            row = self._segment(segment, accepted(segment, said.scenario, max(self.gamma, 1)))
+            row = self._segment(segment, accepted(segment, said.scenario, max(segment.gamma, 1)))
             if not isinstance(self.law, str):
                 row |= _running(row, rows[-1] if rows else None)
             rows.append(row)
@@ -283,13 +285,13 @@ class _Block:
         row: _Row = {
             "endpoint": _Cell(self.answer.endpoint.name),
             "line": _Cell(segment.name),
-            "gamma": _Cell(self.gamma),
+            "gamma": _Cell(segment.gamma),
             "share": _Cell(share, typed=mixed and self._alike),
             "basis": _Cell(told.basis),
             "source": _Cell(". ".join(source)),
         }
         if isinstance(self.law, str):
-            tokens = told.tokens if self.gamma else 1.0
+            tokens = told.tokens if segment.gamma else 1.0
             return row | {"alpha": _Cell(told.alpha), "tokens_per_step": _Cell(tokens)}
         decoded = _decoded(segment)
         weight = f"{{share}}*{decoded}" if mixed and self._alike else None

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from specmath.plan.decided import EndpointAnswer, PlanAnswer
 from specmath.tables.plan import endpoints_table, part_of, segments_table
+from specmath.tables.plan_ways import ways_part, ways_table
 from specmath.tables.table import Cell, Table
 
-__all__ = ["ALL", "TOTALLED", "decision_part", "segments_of"]
+__all__ = ["ALL", "TOTALLED", "decision_part", "segments_of", "ways_of"]
 
 ALL = "All endpoints"
 """What the last row is called."""
@@ -42,6 +43,13 @@ def decision_part(found: PlanAnswer) -> Table:
         cells |= {f"{name}{end}": getattr(total, of, None) for end, of in ENDS.items()}
     longer = [replace(c, values=(*c.values, cells.get(c.name))) for c in part.columns]
     return replace(part, columns=tuple(longer))
+
+
+def ways_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:
+    """One endpoint's ways to serve its segments, without what is not known."""
+    table = ways_part(ways_table(PlanAnswer(found.plan, (answer,))))
+    known = [c.name for c in table.columns if any(value is not None for value in c.values)]
+    return part_of(table, [name for name in known if name != "endpoint"])
 
 
 def segments_of(found: PlanAnswer, answer: EndpointAnswer) -> Table:

@@ -67,6 +67,11 @@ def endpoint_inputs_table(answer: EndpointAnswer) -> Table:
         if name == "context_tokens" and not told:
             continue  # follows from the requests
         rows += _field("", s, name, answer.prediction, told=told)
+    if endpoint.gamma_by != "one":
+        rows.append(_Row("", "γ", "for each request", "", "Given", ""))
+    if endpoint.per_request_tax is not None:
+        tax = shown(endpoint.per_request_tax, "0.0")
+        rows.append(_Row("", "Cost of a γ for each request", tax, "% of a step", "Given", ""))
     if endpoint.replicas is not None:
         label = SPECS["replicas"].label
         rows.append(_Row("", label, shown(endpoint.replicas, "#,##0"), "", "Given", ""))

@@ -142,8 +142,8 @@ def trials_table(found: PlanAnswer) -> Table:
         Column("endpoint", "Endpoint", "", "As named in the plan",
                tuple(a.endpoint.name for a, _, _ in rows)),
         Column("segment", "Segment", "", "As named in the plan", tuple(s.name for _, s, _ in rows)),
-        Column("gamma", "γ", "", "That is tried; 0: none", tuple(s.prediction.gamma for _, s, _ in
-               rows), format="0"),
+        Column("gamma", "γ", "", "That is tried; 0: none", tuple(s.gamma for _, s, _ in rows),
+               format="0"),
         *ends_of(("tpot_plain_ms", "Token before", "ms", "Mean time per token without speculation",
                   "0.0"), [_ms(s.prediction.tpot_plain) for _, s, _ in rows]),
         *ends_of(("tpot_ms", "Token after", "ms", "Mean time per token at that γ", "0.0"),

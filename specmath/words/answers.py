@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from specmath.numbers import change, changed, interval, significant, usd
-from specmath.predict import Prediction
+from specmath.predict import Prediction, own_gammas
 
-__all__ = ["cost_sentence", "step_sentence"]
+__all__ = ["cost_sentence", "kinds_sentence", "step_sentence"]
+
+SMALL = 0.01
+"""A share of a token's time that is not worth a γ of one's own."""
 
 
 def step_sentence(prediction: Prediction) -> str:
@@ -18,6 +21,27 @@ def step_sentence(prediction: Prediction) -> str:
         f"{significant(spread)}. {float(chances[-1]):.0%} of the steps keep the whole draft, "
         f"{float(chances[0]):.0%} none of it (the one token is then the correction)."
     )
+
+
+def kinds_sentence(prediction: Prediction) -> str:
+    """What one γ for all costs each kind of a mixture; "" where nobody loses."""
+    kinds, gamma = own_gammas(prediction), prediction.gamma
+    if all(kind.less <= SMALL for kind in kinds):
+        return ""
+    each = "; ".join(
+        f"{_kind(i, kind.share)} would take {f'γ={kind.gamma}' if kind.gamma else 'no draft'}, "
+        f"{kind.less:.0%} less a token"
+        for i, kind in enumerate(kinds, start=1)
+        if kind.less > SMALL
+    )
+    return (
+        f"One γ={gamma} for all is not everybody's: by itself {each}. What a γ for each request, "
+        "or a pool of its own, would do: Which endpoints?, with a segment for each kind."
+    )
+
+
+def _kind(number: int, share: float) -> str:
+    return f"kind {number} ({share:.0%} of the tokens)"
 
 
 def cost_sentence(prediction: Prediction) -> str:

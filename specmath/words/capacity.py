@@ -23,8 +23,8 @@ from specmath.words.pools import (
 
 __all__ = [
     "LIMITS", "NEEDS_PROMPTS", "PROMISED", "arm_name", "by_gamma_sentence", "capacity_notes",
-    "capacity_sentence", "crossover_sentence", "fleets_sentence", "fleets_words", "limits_sentence",
-    "open_words", "promise", "table_remarks",
+    "capacity_sentence", "crossover_sentence", "fleets_sentence", "fleets_words", "gamma_words",
+    "limits_sentence", "open_words", "promise", "table_remarks",
 ]  # fmt: skip
 
 LIMITS: dict[Limit, str] = {
@@ -59,11 +59,17 @@ def promise(found: Capacity) -> str:
     return f" within {' and '.join(said)}" if said else ""
 
 
+def gamma_words(arm: Arm) -> str:
+    """γ of an arm that speculates."""
+    each = {*arm.gammas} or {arm.gamma}
+    return f"γ={max(each)}" if len(each) == 1 else f"γ≤{max(each)} by request"
+
+
 def arm_name(found: Capacity, arm: Arm) -> str:
     """What an arm is called."""
     if arm is found.switched:
-        return f"γ={arm.gamma}, off above {significant(found.crossover)} requests/s"
-    return f"γ={arm.gamma}" if arm.gamma else "Plain decoding"
+        return f"{gamma_words(arm)}, off above {significant(found.crossover)} requests/s"
+    return gamma_words(arm) if arm.gamma else "Plain decoding"
 
 
 # ── the answer ───────────────────────────────────────────────────────────────────────────────
@@ -87,7 +93,8 @@ def capacity_sentence(found: Capacity) -> str:
     if found.gamma == 0:
         return f"{_gpus(plain)} {served}, without speculation{_month(plain)}."
     if not plain.within.value:
-        return f"{_gpus(ours)} with γ={found.gamma} {served}{_month(ours)}. {_alone(plain, found)}"
+        with_draft = f"{_gpus(ours)} with {gamma_words(ours)}"
+        return f"{with_draft} {served}{_month(ours)}. {_alone(plain, found)}"
     if not ours.within.value:
         return f"{_gpus(plain)} without speculation {served}{_month(plain)}. {_alone(ours, found)}"
     return fleets_sentence(found, served)
@@ -108,7 +115,7 @@ def fleets_words(found: Capacity, served: str) -> str:
     """The replicas of both arms and their bill, where both have a rate within what is promised."""
     ours, plain = found.speculative, found.plain
     return (
-        f"{_gpus(ours)} with γ={found.gamma} instead of {_gpus(plain)} {served}"
+        f"{_gpus(ours)} with {gamma_words(ours)} instead of {_gpus(plain)} {served}"
         f"{_bills(ours, plain)}"
     )
 
@@ -126,7 +133,7 @@ def _at_best(arm: Arm) -> str:
     """What an arm without a rate in the middle carries at the best end of its range."""
     if not arm.within.high:
         return ""
-    how = f"with γ={arm.gamma}" if arm.gamma else "without speculation"
+    how = f"with {gamma_words(arm)}" if arm.gamma else "without speculation"
     return (
         f"At the best end of its range a replica carries {significant(arm.within.high)} requests/s "
         f"{how}: measure what a request alone takes first."
@@ -143,7 +150,7 @@ def _carries(found: Capacity) -> str:
         before = "none"
     return (
         f"{open_words(ours, plain)}One replica carries {span(ours.within, significant)} requests/s"
-        f"{promise(found)} with γ={found.gamma}, {before} without."
+        f"{promise(found)} with {gamma_words(found.speculative)}, {before} without."
     )
 
 
@@ -160,12 +167,13 @@ def _best(found: Capacity) -> str:
     ours, plain = found.speculative, found.plain
     if found.gamma == 0:
         return f"a request alone takes {_time(plain)}."
-    return f"a request alone takes {_time(ours)} with γ={found.gamma} and {_time(plain)} without."
+    with_draft = f"{_time(ours)} with {gamma_words(ours)}"
+    return f"a request alone takes {with_draft} and {_time(plain)} without."
 
 
 def _alone(arm: Arm, found: Capacity) -> str:
     """That one arm has no rate within what is promised."""
-    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    how = f"With {gamma_words(arm)}" if arm.gamma else "Without speculation"
     said = f"{how} no rate is low enough: a request alone takes {_time(arm)}."
     return " ".join(filter(None, (said, _at_best(arm))))
 
@@ -238,7 +246,7 @@ def limits_sentence(found: Capacity) -> str:
 
 
 def _limited(found: Capacity, arm: Arm) -> str:
-    how = f"With γ={arm.gamma}" if arm.gamma else "Without speculation"
+    how = f"With {gamma_words(arm)}" if arm.gamma else "Without speculation"
     if not arm.within.value:
         return _alone(arm, found)
     rate = f"{significant(arm.within.value)} requests/s"
@@ -259,17 +267,18 @@ def crossover_sentence(found: Capacity) -> str:
     """From which rate on speculation is slower, and what a schedule gains."""
     if found.gamma == 0:
         return "Choose a γ to see what speculation does."
+    drafts = gamma_words(found.speculative)
     if found.crossover == 0.0:
-        return f"γ={found.gamma} is slower at every rate."
+        return f"{drafts} is slower at every rate."
     surely = (
         f"on all of its range up to {significant(found.surely)}"
         if found.surely
         else "though at no rate on all of its range"
     )
     if found.crossover is None:
-        return f"γ={found.gamma} is faster at every rate that both carry, {surely} requests/s."
+        return f"{drafts} is faster at every rate that both carry, {surely} requests/s."
     said = (
-        f"γ={found.gamma} is faster below {significant(found.crossover)} requests/s of one "
+        f"{drafts} is faster below {significant(found.crossover)} requests/s of one "
         f"replica, {surely}, and slower above."
     )
     switched = found.switched

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specmath.estimate import Estimate
+from specmath.evidence import switching
 from specmath.numbers import count, faster, interval, ms, ratio, significant, usd
+from specmath.plan.by_request import ByRequest
 from specmath.plan.decided import Do, EndpointAnswer, PlanAnswer, SegmentAnswer
 from specmath.predict import Prediction
 from specmath.scenario import SPECS
 from specmath.words.acceptance import kind_words, range_notes, work_words
-from specmath.words.capacity import LIMITS, capacity_sentence, fleets_words, promise
+from specmath.words.capacity import (
+    LIMITS,
+    capacity_sentence,
+    fleets_words,
+    gamma_words,
+    promise,
+)
 from specmath.words.pools import pool_remarks
 from specmath.words.said import Said, State
 from specmath.words.verdict import verdict
@@ -18,7 +26,7 @@ from specmath.words.verdict import verdict
 __all__ = [
     "ASSUMED", "DO", "EXAMPLE_NOTE", "acceptance_short", "acceptance_words",
     "chart_sentence", "day_sentence", "do_words", "endpoint_said", "plan_notes",
-    "plan_sentence",    "segments_sentence",
+    "plan_sentence", "segments_sentence", "ways_sentence",
 ]  # fmt: skip
 
 DO: dict[Do, str] = {
@@ -44,14 +52,15 @@ SMALL = 0.01
 """A share of the time per token below which a γ of one's own is not worth a word."""
 
 EXAMPLE_NOTE = (
-    "An example of three endpoints: edit it below, open a plan, or add your scenario to it."
+    "An example of three endpoints: edit it above, open a plan, or add your scenario to it."
 )
 
 ASSUMED = (
     "Times are told of as many replicas as serve the demand without speculation, in both arms; "
     "GPUs and dollars are of as many as each arm needs within what is promised, with headroom.",
-    "All segments of an endpoint fill the same steps and draft the same γ. A request takes "
-    "(N − 1)/τ steps of its own segment's τ, each as long as anybody's.",
+    "All segments of an endpoint fill the same steps, and draft the same γ unless its engine has "
+    "one for each request. A request takes (N − 1)/τ steps of its own segment's τ, each as long as "
+    "anybody's.",
     "p50 and p99 are over requests, of what is accepted, of other requests' prompts and of lengths "
     "where a segment says how they spread (output_spread, prompt_spread, or a trace); elsewhere "
     "they are all alike, and the tail is a least.",
@@ -75,11 +84,15 @@ def plan_sentence(found: PlanAnswer) -> str:
 
 def _names(answers: Sequence[EndpointAnswer]) -> str:
     named = [
-        f"{e.endpoint.name} (γ={e.gamma}{', by load' if e.do == 'by load' else ''})"
+        f"{e.endpoint.name} ({_gamma(e)}{', by load' if e.do == 'by load' else ''})"
         if e.do in ("on", "by load") else e.endpoint.name
         for e in answers
     ]  # fmt: skip
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _gamma(answer: EndpointAnswer) -> str:
+    return gamma_words(answer.capacity.speculative)
 
 
 def _bill(found: PlanAnswer) -> str:
@@ -111,7 +124,7 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
         f"{significant(answer.rate)} requests/s on each of {count(answer.replicas, 'replica')}, "
         "as many as serve it without speculation"
     )
-    because = [f"At {load}: {_speed(p)}."]
+    because = [f"At {load}: {_gamma(answer)} is {_speed(p)} a token."]
     if before is not None and after is not None:
         because.append(
             f"p99 of a request's time per token {interval(after, ms)} instead of "
@@ -121,9 +134,9 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
         because.append(verdict(p).reason)
     because.append(_fleets(answer))
     heads = {
-        "on": f"On, with γ={answer.gamma}",
+        "on": f"On, with {_gamma(answer)}",
         "off": "Off",
-        "by load": f"γ={answer.gamma} below {significant(answer.capacity.crossover)} requests/s "
+        "by load": f"{_gamma(answer)} below {significant(answer.capacity.crossover)} requests/s "
         "of a replica, off above",
         "measure": "Measure first",
     }
@@ -141,16 +154,16 @@ def _fleets(answer: EndpointAnswer) -> str:
 
 def do_words(answer: EndpointAnswer) -> str:
     """What to do, in a cell."""
-    return f"{DO[answer.do]}{f', γ={answer.gamma}' if answer.do in ('on', 'by load') else ''}"
+    return f"{DO[answer.do]}{f', {_gamma(answer)}' if answer.do in ('on', 'by load') else ''}"
 
 
 def _speed(p: Prediction) -> str:
     low, high = p.speedup.low, p.speedup.high
     if low is None or high is None:
-        return f"γ={p.gamma} is {faster(p.speedup.value)} a token"
+        return faster(p.speedup.value)
     if low >= 1.0:
-        return f"γ={p.gamma} is {ratio(low)} to {ratio(high)} faster a token"
-    return f"γ={p.gamma} is {faster(low)} to {faster(high)} a token"
+        return f"{ratio(low)} to {ratio(high)} faster"
+    return f"{faster(low)} to {faster(high)}"
 
 
 def acceptance_words(p: Prediction) -> str:
@@ -199,7 +212,7 @@ def segments_sentence(answer: EndpointAnswer) -> str:
     segments = answer.segments
     if len(segments) == 1:
         return "All its requests are alike: give it segments where some differ."
-    gamma = answer.capacity.gamma
+    gamma = answer.ways[0].gammas[0]
     off = [each for each in segments if each.own_gamma != gamma and each.lost.value > 1.0 + SMALL]
     if not off:
         return f"γ={gamma} is within {SMALL:.0%} of the best of each segment."
@@ -226,6 +239,61 @@ def _alone(one: SegmentAnswer) -> str:
     return f"{gain}, {price} ({count(one.split.replicas, 'replica')}, its own and the others')"
 
 
+def ways_sentence(answer: EndpointAnswer) -> str:
+    """What a γ for each request does beside one for all, and what it may cost; "" where it is not
+    told."""
+    found = answer.by_request
+    if found is None:
+        return ""
+    one = f"one γ={found.one} for all" if found.one else "plain decoding"
+    if found.gain - 1.0 < LITTLE:
+        return f"A γ for each request would do no better than {one}."
+    gain, unmeasured = 100.0 * (found.gain - 1.0), _tax(found)
+    each = ", ".join(
+        f"{one.name} γ={gamma}" if gamma else f"{one.name} none"
+        for one, gamma in zip(answer.segments, found.gammas, strict=True)
+    )
+    does = (
+        f"carries {gain:.1f}% more requests{promise(answer.capacity)}" if found.aim == "rate"
+        else f"is {gain:.1f}% faster a token in the mean"
+    )  # fmt: skip
+    start = "A γ for each request" if answer.each else "An engine with a γ for each request"
+    return (
+        f"{start} ({each}) {does} than {one}, at most: it is taken to know each request's kind at "
+        f"once.{_slower(answer)} Where choosing costs {100.0 * found.break_even:.1f}% of a step, "
+        f"it gains nothing. {unmeasured}"
+    )
+
+
+def _slower(answer: EndpointAnswer) -> str:
+    """For whom a γ for each request is worse than one for all, as planned."""
+    times = [
+        (one.name, one.with_each.value / one.with_one.value - 1.0)
+        for one in answer.segments
+        if one.with_each is not None and one.with_one is not None
+    ]
+    worse = [f"{name} takes {100.0 * more:.0f}% longer a token" for name, more in times
+             if more > SMALL]  # fmt: skip
+    return f" But {' and '.join(worse)} than with γ={answer.ways[0].gammas[0]}." if worse else ""
+
+
+LITTLE = 5e-4
+"""A gain below which a γ for each request is no better."""
+
+
+def _tax(found: ByRequest) -> str:
+    """What choosing costs, as given; where it was not, that nobody measured it."""
+    given = f"{100.0 * found.tax:g}%"
+    if found.tax:
+        beyond = ", more than that" if found.tax >= found.break_even else ""
+        return f"Fleet and times have the {given} of a step that was given{beyond}."
+    shares = switching().shares
+    return (
+        f"Nobody measured what it costs, and {given} is taken; having γ by batch size on took "
+        f"{100.0 * min(shares):.0f}% to {100.0 * max(shares):.0f}% of a token's time in one engine."
+    )
+
+
 def day_sentence(answer: EndpointAnswer) -> str:
     """What the hours of a day make of it."""
     day = answer.day
@@ -246,7 +314,7 @@ def day_sentence(answer: EndpointAnswer) -> str:
         return f"{told}."
     return (
         f"{told}. Replicas that follow the hours: {_span(always.gpu_hours)} GPU hours a day with "
-        f"γ={answer.capacity.gamma}, {_span(never.gpu_hours)} without."
+        f"{_gamma(answer)}, {_span(never.gpu_hours)} without."
     )
 
 

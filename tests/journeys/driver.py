@@ -289,6 +289,11 @@ class Visitor:
     def table(self, head: str, *, heads: bool = False) -> dict[str, list[str]]:
         """The text table with that heading among its columns: first cell → the other cells, as
         they read: with plain blanks and hyphens."""
+        cells = self.lines(head, heads=heads)
+        return {first: rest for first, *rest in cells}
+
+    def lines(self, head: str, *, heads: bool = False) -> list[list[str]]:
+        """The same, every row with all its cells."""
         table = self.page.locator("table:visible").filter(
             has=self.page.get_by_role("columnheader", name=head, exact=True)
         )
@@ -297,7 +302,7 @@ class Visitor:
         )
         plain = str.maketrans({"\u2011": "-", "\u00a0": " ", "\u2060": None})
         cells = [[cell.translate(plain) for cell in line] for line in lines]
-        return {first: rest for first, *rest in (cells if heads else cells[1:])}
+        return cells if heads else cells[1:]
 
     def figures(self) -> list[dict[str, dict[str, list[float]]]]:
         """What each chart holds: trace name → its x and y, as plotly has them."""

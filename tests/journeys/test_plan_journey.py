@@ -11,9 +11,10 @@ from driver import ANSWER, Visitor, until
 from pages.ui.plan import example
 from specmath.plan.decided import PlanAnswer, decided
 from specmath.plan.files import from_toml, to_toml
-from specmath.plan.grid import SEGMENT_COLUMNS, Grid, plan_from, read_rows
+from specmath.plan.grid import SEGMENT_COLUMNS, Grid, grid_of, plan_from, read_rows
 from specmath.plan.record import Plan
-from specmath.words.plan import do_words, plan_sentence
+from specmath.tables.plan_ways import WAYS
+from specmath.words.plan import do_words, plan_sentence, ways_sentence
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +54,50 @@ def _edit(visitor: Visitor, column: int, text: str) -> None:
     box.fill(text)
     box.press("Enter")
     visitor.settle()
+
+
+def _shows_ways(visitor: Visitor, plan: Plan) -> None:
+    """How each mixed endpoint of that plan may be served, and what a γ for each request does."""
+    found = decided(plan)
+    told = [way for answer in found.endpoints for way in answer.ways]
+    lines = visitor.lines("Gain at most (%)")
+    assert [line[1] for line in lines] == [WAYS[way.name] for way in told]
+    assert [line[2] for line in lines] == [", ".join(map(str, way.gammas)) for way in told]
+    assert [line[5].split()[0] for line in lines] == [f"{way.gpus.value:,.0f}" for way in told]
+    for answer in found.endpoints:
+        if answer.by_request is not None:
+            visitor.page_says(f"{answer.endpoint.name}: {ways_sentence(answer)}")
+
+
+def test_a_gamma_for_each_request(visitor: Visitor, tmp_path: Path) -> None:
+    """One γ beside one for each request; what the plan takes is a cell of its endpoint."""
+    visitor.open("traffic")
+    mixed = [dict(row) for row in example().endpoints[:1]]
+    mixed[0]["draft"] = "dflash"
+    mixed[0].pop("slo_tpot_ms")
+    rows = read_rows(PASTED, SEGMENT_COLUMNS)
+    for by in ("one", "request"):
+        plan = plan_from(Grid([{**mixed[0], "gamma_by": by}], rows, by))
+        file = tmp_path / f"{by}.toml"
+        file.write_text(to_toml(plan))
+        if by == "one":
+            visitor.unfold("Save, open, paste")
+        visitor.page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(file)
+        until(lambda plan=plan: _shows(visitor, plan))
+        until(lambda plan=plan: _shows_ways(visitor, plan))
+    (answer,) = decided(plan).endpoints
+    assert answer.each
+    assert answer.segments[0].gamma > answer.segments[1].gamma
+    # What is accepted is typed, and the γ of each segment follow; after F5 they stand.
+    _edit(visitor, ACCEPTANCE, "0.5")
+    now = [dict(row) for row in grid_of(plan).segments]
+    now[0]["acceptance"] = "0.5"
+    changed = plan_from(Grid(grid_of(plan).endpoints, now, "request"))
+    assert decided(changed).endpoints[0].by_request.gammas != answer.by_request.gammas
+    until(lambda: _shows_ways(visitor, changed))
+    visitor.page.reload()
+    visitor.arrived("traffic")
+    until(lambda: _shows_ways(visitor, changed))
 
 
 def _has_one_message(visitor: Visitor) -> None:
