@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from specmath.arms import Server, replica_of
+from specmath.attainment import Trial, least_requests
 from specmath.capacity import bare_server
 from specmath.checks import InputError
-from specmath.goodput import Goodput, Trial, goodput, least_requests
+from specmath.goodput import Goodput, goodput
 from specmath.predict import predict
 from specmath.scenario.endpoint import resolve
 from specmath.scenario.files import build

@@ -17,8 +17,8 @@ FLOORS = (
     "evidence", "engines", "hardware", "models", "vocabularies", "steptime", "drafters", "serving",
     "acceptance_record", "acceptance_conditions", "scenario", "sensitivity",
     "predict", "tails", "traffic", "simulate", "arms", "frontier", "schedule", "load", "launch",
-    "carried", "bill", "prefill_pool", "capacity", "goodput", "plan", "rollout", "drafts",
-    "options", "deployments", "logs", "review", "measure", "published", "words", "tables",
+    "carried", "bill", "prefill_pool", "attainment", "capacity", "goodput", "plan", "rollout",
+    "drafts", "options", "deployments", "logs", "review", "measure", "published", "words", "tables",
     "charts", "report", "cli",
 )  # fmt: skip
 """From bottom to top: a module imports from its own floor and those below."""

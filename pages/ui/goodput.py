@@ -6,9 +6,10 @@ import streamlit as st
 
 from pages.ui import furniture
 from pages.ui.state import prediction, scenario, touched
+from specmath.attainment import MOST_TRIED, Trial
 from specmath.charts.goodput import attainment_chart
 from specmath.checks import InputError
-from specmath.goodput import MOST_TRIED, Goodput, Trial, goodput
+from specmath.goodput import Goodput, goodput
 from specmath.scenario import Scenario
 from specmath.tables.goodput import attainment_table, goodput_part, goodput_table, quantile_table
 from specmath.traffic import TRACES

@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from specmath.arms import Server
+from specmath.attainment import LEAST_ATTAINMENT, MOST_ATTAINMENT, Trial
 from specmath.checks import InputError
 from specmath.cli.options import format_option, read_scenario, scenario_options
 from specmath.cli.output import print_table
 from specmath.cli.simulate import trace_of
 from specmath.cli.terminal import progress, progress_ended, say, say_each
-from specmath.goodput import LEAST_ATTAINMENT, MOST_ATTAINMENT, Trial, goodput
+from specmath.goodput import goodput
 from specmath.predict import predict
 from specmath.serving.replica import MOST_SEQUENCES
 from specmath.tables.goodput import attainment_table, goodput_part, goodput_table, quantile_table

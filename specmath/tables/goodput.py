@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specmath.attainment import LEVELS, Attained
 from specmath.carried import Slo
-from specmath.goodput import LEVELS, Attained, Goodput, GoodputArm
+from specmath.goodput import Goodput, GoodputArm
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 from specmath.words.capacity import LIMITS

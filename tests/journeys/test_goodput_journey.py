@@ -8,7 +8,8 @@ import io
 import pytest
 from driver import Visitor, until
 
-from specmath.goodput import Goodput, Trial, goodput
+from specmath.attainment import Trial
+from specmath.goodput import Goodput, goodput
 from specmath.numbers import significant
 from specmath.predict import predict
 from specmath.scenario import SPECS, Scenario
