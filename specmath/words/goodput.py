@@ -222,7 +222,7 @@ def goodput_notes(found: Goodput) -> tuple[str, ...]:
             f"Arrivals are those of {trial.trace}, stretched in time to each rate; its lengths "
             f"stand for the scenario's, in the mean {s.prompt_tokens:,} prompt and "
             f"{s.output_tokens:,} output tokens. Its bursts keep their size, and last as much "
-            "longer or shorter."
+            "longer or shorter; what it has at one instant comes at once at any rate."
         )
     elif s.prompt_spread or s.output_spread:
         notes.append(
