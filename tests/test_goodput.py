@@ -78,7 +78,13 @@ def lindley(rate: float, service: float, count: int, seed: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize(("share", "times"), [(0.5, 1.5), (0.9, 3.0), (0.99, 4.5)])
+@pytest.mark.parametrize(
+    ("share", "times"),
+    [
+        (0.5, 1.5),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((0.9, 3.0), (0.99, 4.5))),
+    ],
+)
 def test_prompts_alone_are_the_queue_of_one_server(share: float, times: float) -> None:
     alone = of(base=ONE, slo_ttft_ms=1e6).plain.alone.quantiles["ttft"]
     service = alone[0]
@@ -93,6 +99,7 @@ def test_prompts_alone_are_the_queue_of_one_server(share: float, times: float) -
     assert (again <= promise).mean() == pytest.approx(share, abs=0.02 * (1.1 - share) * 5)
 
 
+@pytest.mark.slow
 def test_chance_moves_the_rate_as_far_as_is_said() -> None:
     """Ten other draws of the same arrivals: their spread against the interval of each, in which
     requests that miss come together."""
@@ -180,6 +187,7 @@ def test_a_share_costs_more_than_the_mean(promise: dict[str, float]) -> None:
         assert arm.limit == next(iter(promise)).split("_")[1]
 
 
+@pytest.mark.slow
 def test_more_is_never_promised_to_more_requests() -> None:
     values = [of(Trial(share, requests=3000), PLAIN, slo_tpot_ms=12).plain.rate.value
               for share in (0.5, 0.9, 0.99)]  # fmt: skip
@@ -190,6 +198,7 @@ def test_more_is_never_promised_to_more_requests() -> None:
     assert stricter[0] < stricter[-1]
 
 
+@pytest.mark.slow
 def test_all_promises_together_are_no_easier_than_each() -> None:
     both = of(slo_tpot_ms=12, slo_ttft_ms=120)
     alone = of(slo_tpot_ms=12), of(slo_ttft_ms=120)
@@ -251,6 +260,7 @@ def test_a_promise_that_nothing_meets_says_what_is_best() -> None:
     assert quantile_table(found).column("rate").values[0] == 0.0
 
 
+@pytest.mark.slow
 def test_one_arm_may_keep_what_the_other_cannot() -> None:
     found = of(base=BASE | {"output_tokens": 256}, slo_tpot_ms=6, demand_requests_per_second=20)
     assert found.plain.rate.value == 0.0
@@ -264,6 +274,7 @@ def test_one_arm_may_keep_what_the_other_cannot() -> None:
 # ── traces ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_trace_of_poissons_arrivals_is_the_same_as_by_chance() -> None:
     """And how fast it was recorded is nothing: only its shape is taken."""
     asked = predict(build(BASE | {"slo_tpot_ms": 12}))
@@ -318,6 +329,7 @@ def test_what_a_share_costs_is_as_documented() -> None:
     assert said["by mean (the law)"] == pytest.approx(means, abs=0.051)
 
 
+@pytest.mark.slow
 def test_lengths_that_spread_cost_rate_and_are_the_traffics_own() -> None:
     spread = {"prompt_spread": 1.0, "output_spread": 0.8}
     alike, apart = of(slo_ttft_ms=120), of(slo_ttft_ms=120, **spread)
