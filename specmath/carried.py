@@ -54,6 +54,9 @@ USES = (0.0, 0.1, 0.25, 0.4, 0.55, 0.68, 0.78, 0.86, 0.92, 0.96, 0.985, 0.998)
 SETTLED = 1e-4
 """Of the fixed point at a joint point: within a range that is far wider than what is left."""
 
+EXACT = 1e-12
+"""Of what is promised: the same of one γ as of all of them."""
+
 TINY = 1e-12
 """Seconds: of no prompt there is no first token to wait for."""
 
@@ -170,9 +173,12 @@ class Carried:
 
     def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
-        n = self.requests.decoded_tokens
-        found = filled(n, batch, self.tokens, self._step, self._prompt, SETTLED)
+        found = self._filled(batch, settled=SETTLED)
         return Full(found.rate, found.carried(), {part: self._times(part, found) for part in parts})
+
+    def _filled(self, batch: FloatArray, *, settled: float) -> Filled:
+        n = self.requests.decoded_tokens
+        return filled(n, batch, self.tokens, self._step, self._prompt, settled)
 
     def _step(self, batch: FloatArray) -> FloatArray:
         return self.grid.step(batch) * self.factors
@@ -240,35 +246,41 @@ class Carried:
         )
 
     def within(self, promises: Sequence[Promise]) -> tuple[FloatArray, tuple[Limit, ...]]:
-        """The largest rate within what is promised over γ, and what limits it."""
+        """The largest rate within what is promised over γ, and what limits it.
+
+        Sought over the batch, of which times and rate follow at once; of a server that is full
+        within it, over the rates at which it is.
+        """
         limits = self._full()
         if not promises:
             return self.most.copy(), tuple(limits)
-        low, high = np.zeros(len(self.tokens)), self.most * NEAR
-        first: FloatArray | None = None
-        for _ in range(SWEEPS):
-            rates = low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None]
-            used = self._used(rates, promises)
-            if first is None:
-                first = used
-            after, share = _between(used.max(axis=0), 1.0)
-            before = np.take_along_axis(rates, after - 1, 0)[0]
-            low, high = before, np.take_along_axis(rates, after, 0)[0]
-        assert first is not None
-        none, all_of_them = ((first[:, at] > 1.0) for at in (0, -1))
-        rate = np.where(all_of_them.any(axis=0), low + share * (high - low), self.most)
-        most_used = np.take_along_axis(used, after[None], 1)[:, 0].argmax(axis=0)
-        binding = np.where(none.any(axis=0), none.argmax(axis=0), most_used)
+
+        def fuller(log: FloatArray) -> tuple[FloatArray, FloatArray]:
+            found = self._filled(np.exp(log), settled=EXACT)
+            stays = np.minimum.accumulate(found.carried(), axis=0)
+            return found.rate, np.where(stays, self._used(found, promises), np.inf)
+
+        def faster(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+            return rate, self._used(self._loop(rate), promises)
+
+        held = np.maximum(self.held, 1.0 + TINY)
+        rate, least, used = _met(fuller, np.zeros(len(held)), np.log(held))
+        if (used <= 1.0).any():
+            beyond, _, full = _met(faster, np.minimum(rate, self.most * NEAR), self.most * NEAR)
+            kept = used.max(axis=0) <= 1.0
+            rate = np.where(kept, np.where(full.max(axis=0) <= 1.0, self.most, beyond), rate)
+            used = np.where(kept, full, used)
+        none = least.max(axis=0) > 1.0
+        binding = np.where(none, least.argmax(axis=0), used.argmax(axis=0))
         told = tuple(
             promises[int(which)].name if r < m else limit
             for which, r, m, limit in zip(binding, rate, self.most, limits, strict=True)
         )
-        return np.where(none.any(axis=0), 0.0, rate), told
+        return np.where(none, 0.0, rate), told
 
-    def _used(self, rates: FloatArray, promises: Sequence[Promise]) -> FloatArray:
+    def _used(self, found: Filled, promises: Sequence[Promise]) -> FloatArray:
         """Each time that is promised over what is promised, [promises, rates, γ]: they rise with
         the rate."""
-        found = self._loop(rates)
         times = {part: self._times(part, found) for part in {each.part for each in promises}}
         return np.stack([times[each.part][each.name] / each.seconds for each in promises])
 
@@ -417,6 +429,26 @@ class Points:
             rate = np.where(times[-1] <= promise.seconds, self.most, met)
             best = np.minimum(best, np.where(times[0] <= promise.seconds, rate, 0.0))
         return best
+
+
+def _met(
+    at: Callable[[FloatArray], tuple[FloatArray, FloatArray]], low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The largest rate at which all of what is used is ≤ 1, over γ, between two ends; what is used
+    at the low end, and where it first is more than 1 (at the high end where it never is). `at`:
+    the rates at places [places, γ], and what is used of each promise [promises, places, γ]."""
+    first: FloatArray | None = None
+    for _ in range(SWEEPS):
+        rate, used = at(low + (high - low) * np.linspace(0.0, 1.0, SWEEP)[:, None])
+        if first is None:
+            first = used[:, 0]
+        after, share = _between(used.max(axis=0), 1.0)
+        width = (high - low) / (SWEEP - 1)
+        high = np.where(after[0] == SWEEP - 1, high, low + width * after[0])
+        low = low + width * (after[0] - 1)
+    assert first is not None
+    before, then = (np.take_along_axis(rate, each, 0)[0] for each in (after - 1, after))
+    return before + share * (then - before), first, np.take_along_axis(used, after[None], 1)[:, 0]
 
 
 def _between(rising: FloatArray, value: float) -> tuple[IntArray, FloatArray]:

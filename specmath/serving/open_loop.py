@@ -51,8 +51,8 @@ FILLS = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 24)])
 MOST_BUSY = 0.95
 """The share of the time for prompts beyond which a queue of them has no mean to speak of."""
 
-NEWTON = 6
-"""Steps to the root of a smooth equation, from its convex side."""
+NEWTON, AGAIN = 6, 2
+"""Steps to the root of a smooth equation, and from one that is near to it."""
 
 
 Step = Callable[[FloatArray], FloatArray]
@@ -105,10 +105,16 @@ def filled(
     seconds = step(batch)
     decode = decoded * seconds / tokens
     each, u = prompt(batch - 1.0, np.zeros(batch.shape)), np.ones(batch.shape)
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         some = each > 0.0
         beside = np.where(some, decode / np.where(some, each, 1.0), 0.0)
-        before, u = u, np.where(some, _stretch(batch, beside), 1.0)
+        start = u if turn else np.minimum(
+            np.sqrt(batch), 1.0 + (batch - 1.0) / np.maximum(beside, 1e-300)
+        )  # fmt: skip
+        before, u = (
+            u,
+            np.where(some, _stretch(batch, beside, start, AGAIN if turn else NEWTON), 1.0),
+        )
         met = np.where(some, (u - 1.0) * seconds / np.where(some, each, 1.0), 0.0)
         each = prompt(np.maximum(batch - u**2, 0.0), met)
         if np.all(np.abs(u - before) <= settled * u):
@@ -125,11 +131,11 @@ def filled(
     )
 
 
-def _stretch(batch: FloatArray, beside: FloatArray) -> FloatArray:
-    """u of B₁ = u² + beside (u − 1) + (u − 1)² (u + 1)/(2u): what the first or the second term
-    alone makes of it is too much, and from there Newton's steps come down to it."""
-    u = np.minimum(np.sqrt(batch), 1.0 + (batch - 1.0) / np.maximum(beside, 1e-300))
-    for _ in range(NEWTON):
+def _stretch(batch: FloatArray, beside: FloatArray, u: FloatArray, steps: int) -> FloatArray:
+    """u of B₁ = u² + beside (u − 1) + (u − 1)² (u + 1)/(2u) by Newton's steps: the right side is
+    convex, so that after the first they come down to it. From what its first or its second term
+    alone makes of it they do from the start."""
+    for _ in range(steps):
         left = u**2 + beside * (u - 1.0) + (u - 1.0) ** 2 * (u + 1.0) / (2.0 * u) - batch
         u = u - left / (2.0 * u + beside + (2.0 * u - 1.0 - 1.0 / u**2) / 2.0)
     return np.asarray(u)
