@@ -458,6 +458,27 @@ def test_a_day_is_that_of_the_planned_way() -> None:
         assert max(always.gpus) == answer.arm.all_gpus.value
 
 
+def test_a_tax_of_an_engine_with_one_gamma_is_in_its_row_alone() -> None:
+    """The endpoint's fleet and times are those without it; its gain is told where choosing costs
+    nothing, and whom it slows down at the tax."""
+    free, taxed = (one(per_request_tax=tax) for tax in (None, 15))
+    assert taxed.prediction.tpot.value == free.prediction.tpot.value
+    assert taxed.capacity.speculative.within == free.capacity.speculative.within
+    rows = [{way.name: way for way in each.ways} for each in (free, taxed)]
+    assert rows[1]["one"].tpot.value == rows[0]["one"].tpot.value
+    assert rows[1]["request"].tpot.value > 1.15 * rows[0]["request"].tpot.value
+    said = ways_sentence(taxed)
+    assert "is in the row of a γ for each request alone: the plan has one γ for all." in said
+    assert "fleet" not in said
+    gain, slower = f"{100 * (free.by_request.gain - 1):.1f}%", said.split(" With it ")[1]
+    assert gain in said.split("where choosing costs nothing")[0]
+    more = {s.name: s.with_each.value / s.with_one.value - 1 for s in taxed.segments}
+    assert max(more.values()) > 0.01
+    for name, longer in more.items():
+        told = f"{name} takes {100 * longer:.0f}% longer a token" in slower
+        assert told == (longer > 0.01)
+
+
 def test_a_tax_that_was_measured() -> None:
     """It is in the fleet and in the times, and the gain and the break-even stay those without."""
     free, taxed = (one(gamma_by="request", per_request_tax=tax) for tax in (None, 15))
@@ -466,7 +487,8 @@ def test_a_tax_that_was_measured() -> None:
     assert taxed.prediction.tpot.value > 1.15 * free.prediction.tpot.value
     carried = [each.capacity.speculative.within.value for each in (taxed, free)]
     assert carried[0] < carried[1]
-    assert "the 15% of a step that was given, more than that" in ways_sentence(taxed)
+    said = ways_sentence(taxed)
+    assert "The 15% of a step that was given, more than that, is in fleet and times." in said
     assert "0% is taken; having γ by batch size on took 7% to 22%" in ways_sentence(free)
 
 
@@ -475,7 +497,8 @@ def test_a_tax_that_was_measured() -> None:
     [
         ({"gamma_by": "batch"}, "gamma_by must be one or request, got batch"),
         ({"gamma_by": "request", "segments": []}, "needs at least 2 segments, got 1"),
-        ({"per_request_tax": -1}, "per_request_tax must be percent >= 0 and <= 400, got -1"),
+        ({"per_request_tax": -1}, "per_request_tax must be percent >= 0 and <= 100, got -1"),
+        ({"per_request_tax": 101}, "per_request_tax must be percent >= 0 and <= 100, got 101"),
         ({"per_request_tax": "much"}, "per_request_tax must be percent"),
         ({"gamma_by": "request", "gamma": 10, "tree": "3:2:10", "draft": "eagle3"},
          "chat: a γ for each request needs chains, got a tree"),

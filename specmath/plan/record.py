@@ -30,7 +30,7 @@ HOURS = 24
 MOST_ENDPOINTS, MOST_SEGMENTS = 32, 32
 """Of a plan, and of an endpoint: more is a table of requests, which a simulation reads."""
 
-MOST_REPLICAS, MOST_TAX = 1_000_000, 400
+MOST_REPLICAS, MOST_TAX = 1_000_000, 100
 
 RATE, SHARE = "demand_requests_per_second", "share"
 """How a segment says how much of the traffic it is."""

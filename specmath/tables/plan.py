@@ -157,7 +157,8 @@ def segments_table(found: PlanAnswer) -> Table:
                   "own γ", "0.0"),
                  [s.lost.map(lambda gain: 100.0 * (1.0 - 1.0 / gain)) for _, s in rows]),
         *ends_of(("tpot_by_request_ms", "Token, γ by request", "ms", "Mean time per token if the "
-                  "engine had a γ for each request; empty: not told", "0.0"),
+                  "engine had a γ for each request, with what choosing costs as given; empty: not "
+                  "told", "0.0"),
                  [_in_ms(s.with_each) for _, s in rows]),
         Column("split_usd_per_month", "By itself", "USD a month", "What a pool of its own for this "
                "segment costs more than one pool and one γ for all, in whole replicas; empty: its "

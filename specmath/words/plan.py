@@ -248,7 +248,7 @@ def ways_sentence(answer: EndpointAnswer) -> str:
     one = f"one γ={found.one} for all" if found.one else "plain decoding"
     if found.gain - 1.0 < LITTLE:
         return f"A γ for each request would do no better than {one}."
-    gain, unmeasured = 100.0 * (found.gain - 1.0), _tax(found)
+    gain, free = 100.0 * (found.gain - 1.0), f"{100.0 * found.break_even:.1f}% of a step"
     each = ", ".join(
         f"{one.name} γ={gamma}" if gamma else f"{one.name} none"
         for one, gamma in zip(answer.segments, found.gammas, strict=True)
@@ -259,14 +259,15 @@ def ways_sentence(answer: EndpointAnswer) -> str:
     )  # fmt: skip
     start = "A γ for each request" if answer.each else "An engine with a γ for each request"
     return (
-        f"{start} ({each}) {does} than {one}, at most: it is taken to know each request's kind at "
-        f"once.{_slower(answer)} Where choosing costs {100.0 * found.break_even:.1f}% of a step, "
-        f"it gains nothing. {unmeasured}"
+        f"{start} ({each}) {does} than {one}, at most: where choosing costs nothing, and each "
+        f"request's kind is known at once. It breaks even where choosing costs {free}: then it "
+        f"gains nothing. {_tax(answer, found)}"
     )
 
 
 def _slower(answer: EndpointAnswer) -> str:
-    """For whom a γ for each request is worse than one for all, as planned."""
+    """For whom a γ for each request is worse than one for all, as planned: "y takes 5% longer a
+    token than with γ=2"."""
     times = [
         (one.name, one.with_each.value / one.with_one.value - 1.0)
         for one in answer.segments
@@ -274,23 +275,31 @@ def _slower(answer: EndpointAnswer) -> str:
     ]
     worse = [f"{name} takes {100.0 * more:.0f}% longer a token" for name, more in times
              if more > SMALL]  # fmt: skip
-    return f" But {' and '.join(worse)} than with γ={answer.ways[0].gammas[0]}." if worse else ""
+    return f"{' and '.join(worse)} than with γ={answer.ways[0].gammas[0]}" if worse else ""
 
 
 LITTLE = 5e-4
 """A gain below which a γ for each request is no better."""
 
 
-def _tax(found: ByRequest) -> str:
-    """What choosing costs, as given; where it was not, that nobody measured it."""
-    given = f"{100.0 * found.tax:g}%"
+def _tax(answer: EndpointAnswer, found: ByRequest) -> str:
+    """What choosing costs, as given, and which numbers have it; where it was not, that nobody
+    measured it. Whom it slows down is told at that cost."""
+    given, slower = f"{100.0 * found.tax:g}%", _slower(answer)
     if found.tax:
-        beyond = ", more than that" if found.tax >= found.break_even else ""
-        return f"Fleet and times have the {given} of a step that was given{beyond}."
+        beyond = ", more than that," if found.tax >= found.break_even else ""
+        where = (
+            "in fleet and times" if answer.each
+            else "in the row of a γ for each request alone: the plan has one γ for all"
+        )  # fmt: skip
+        then = f" With it {slower}." if slower else ""
+        return f"The {given} of a step that was given{beyond} is {where}.{then}"
     shares = switching().shares
+    but = f"But {slower}. " if slower else ""
     return (
-        f"Nobody measured what it costs, and {given} is taken; having γ by batch size on took "
-        f"{100.0 * min(shares):.0f}% to {100.0 * max(shares):.0f}% of a token's time in one engine."
+        f"{but}Nobody measured what choosing costs, and {given} is taken; having γ by batch size "
+        f"on took {100.0 * min(shares):.0f}% to {100.0 * max(shares):.0f}% of a token's time in "
+        "one engine."
     )
 
 
