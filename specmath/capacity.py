@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from specmath.bill import demand_of
-from specmath.carried import SLOS, Carried, Limit, Promise, Slo, carried
+from specmath.carried import SLOS, Carried, Limit, Points, Promise, Slo, carried
 from specmath.checks import FloatArray, InputError
 from specmath.estimate import Estimate
 from specmath.frontier import NOT_MEASURED, measured_over_computed
@@ -31,8 +31,8 @@ from specmath.scenario import Scenario
 from specmath.scenario.parts import Part
 from specmath.speculation import ROUNDING
 
-__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Prefill", "Slo", "aggregated", "bare_server",
-           "capacity", "fleet_at", "pools_of", "promised", "server_of"]  # fmt: skip
+__all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Missed", "Prefill", "Slo", "aggregated",
+           "bare_server", "capacity", "fleet_at", "pools_of", "promised", "server_of"]  # fmt: skip
 
 SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
 """Of the largest rate of either arm, at which both are told."""
@@ -77,6 +77,17 @@ class Prefill:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """A promise to one kind of request (`part`) that it does not keep even alone: what is promised,
+    and what it takes then, seconds."""
+
+    part: int
+    name: Slo
+    promised: float
+    alone: Estimate
+
+
+@dataclass(frozen=True)
 class Arm:
     """One arm of a replica, and the replicas that serve the demand.
 
@@ -108,6 +119,9 @@ class Arm:
     gammas
         Of each kind of request where the engine has a γ for each: `gamma` is then the most. ()
         where there is one for all.
+    missed
+        Where no rate is within what is promised to kinds of request: the promise that is missed by
+        most, in the middle.
     """
 
     gamma: int
@@ -125,6 +139,7 @@ class Arm:
     usd_per_month: Estimate | None = None
     prefill: Prefill | None = None
     gammas: tuple[int, ...] = ()
+    missed: Missed | None = None
 
     @property
     def decoding_gpus(self) -> Estimate | None:
@@ -429,7 +444,25 @@ def _arm(
         full=states[own] if within else None,
         planned=states[own + 2] if within else None,
         gammas=tuple(min(most, gamma) for most in mosts) if gamma else (),
+        missed=None if within else _missed(server, gamma, points, promises),
     )
+
+
+def _missed(
+    server: Carried, gamma: int, points: Points, promises: Sequence[Promise]
+) -> Missed | None:
+    """The promise to one kind of request that is missed by most at a rate towards 0; None where
+    there is none."""
+    found, most, towards = None, 1.0, np.array([0.0])
+    for each in promises:
+        if each.part is None:
+            continue
+        alone = float(server.over(towards, each.part)[each.name][0, gamma])
+        if alone > most * each.seconds:
+            most = alone / each.seconds
+            (spread,) = points.at(towards, each.part)[each.name]
+            found = Missed(each.part, each.name, each.seconds, server.estimate(alone, spread))
+    return found
 
 
 def _with_prefill(arm: Arm, pool: PrefillPool) -> Arm:

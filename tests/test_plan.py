@@ -35,7 +35,7 @@ from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build, from_link, to_link
 from specmath.tables.plan import days_table, endpoints_table, segments_table
 from specmath.traffic import shipped_trace
-from specmath.words.plan import DO, plan_notes, plan_sentence, segments_sentence
+from specmath.words.plan import DO, endpoint_said, plan_notes, plan_sentence, segments_sentence
 
 EXAMPLE = resources.files("specmath.data").joinpath("plan_example.toml").read_text("utf-8")
 SERVED = {
@@ -195,6 +195,35 @@ def test_files_that_are_no_plan(text: str) -> None:
 
 
 # ── what to do ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_no_segment_can_keep_is_told_of_the_one_that_misses() -> None:
+    """Its requests alone take what they take on an endpoint of their own: the mean of all requests,
+    most of them short, would keep the promise."""
+    parts = [{"name": "short", "share": 0.9, "prompt_tokens": 500},
+             {"name": "long", "share": 0.1, "prompt_tokens": 30_000}]  # fmt: skip
+    found = one(slo_ttft_ms=500, gamma=4, segments=parts)
+    arm = found.capacity.speculative
+    assert arm.alone.ttft.value < 0.5 < arm.missed.alone.value
+    long = {"prompt_tokens": 30_000, "gamma": 4, "request_rate": 1e-6}
+    served = {n: v for n, v in SERVED.items() if n != "demand_requests_per_second"}
+    _, alone = predict(build(served | long)).first_token
+    assert arm.missed.alone.value == pytest.approx(alone.value, rel=1e-2)
+    said = plan_sentence(decided(plan_of([{"name": "chat", **SERVED, "slo_ttft_ms": 500,
+                                           "gamma": 4, "segments": parts}])))  # fmt: skip
+    assert f"a request of long alone takes {1e3 * arm.missed.alone.value:,.0f} (" in said
+
+
+def test_each_arm_names_the_segment_that_it_misses() -> None:
+    """Plain decoding takes all as long, 7.07 ms: the segment with the shorter promise misses it."""
+    parts = [{"name": n, "share": 0.5, "slo_tpot_ms": ms} for n, ms in (("calm", 40), ("fast", 5))]
+    found = one(alpha=0.7, gamma=4, demand_requests_per_second=100, segments=parts)
+    assert found.capacity.speculative.missed is None
+    missed = found.capacity.plain.missed
+    assert (missed.part, missed.name, missed.promised) == (1, "tpot", 0.005)
+    (because,) = [said for said in endpoint_said(found).because if "no rate is low" in said]
+    assert "a request of fast alone takes 7.07 (" in because
+    assert because.endswith("ms a token (promised: 5.00).")
 
 
 def test_the_fleet_is_the_capacity_of_the_same_scenario() -> None:

@@ -362,6 +362,20 @@ def test_long_prompts_leave_a_quarter_of_the_rest_to_the_queue() -> None:
     assert pool.longest.value < pool.prompt.value
 
 
+def test_a_transfer_that_is_most_of_a_request_is_named() -> None:
+    """138 MB at 0.01 GB/s are 13.8 s; at 10 GB/s they are none to speak of."""
+    served = {"alpha": 0.7, "gamma": 4, "slo_tpot_ms": None}
+    slow = of(ASKED, slo_e2e_ms=3000, transfer_gb_per_second=0.01, **served)
+    moving = pool_of(slow).moving
+    assert moving == pytest.approx(pool_of(slow).mean_bytes / 1e7)
+    said = capacity_sentence(slow)
+    assert f"{moving:.1f} s of it are the transfer of its cache between the pools" in said
+    assert "shorter step" not in said
+    quick = of(ASKED, slo_e2e_ms=300, transfer_gb_per_second=10, **served)
+    assert quick.speculative.within.value == 0.0
+    assert "transfer" not in capacity_sentence(quick)
+
+
 def test_what_no_worker_can_keep_says_the_best_there_is() -> None:
     found = of(ASKED, slo_ttft_ms=15)
     assert found.plain.within.value == found.speculative.within.value == 0.0

@@ -149,6 +149,11 @@ class EndpointAnswer:
         return self.by_request is not None and self.prediction is self.by_request.prediction
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What its kinds of request are called, in the order of its parts."""
+        return tuple(segment.name for segment in self.segments)
+
+    @property
     def arm(self) -> Arm:
         """What the plan buys: until it is measured, without speculation."""
         found = self.capacity

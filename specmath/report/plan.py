@@ -165,7 +165,7 @@ def _endpoint(found: PlanAnswer, answer: EndpointAnswer, common: frozenset[str])
     capacity = answer.capacity
     yield head(3, capacity_table(capacity).title)
     yield table_html(capacity_part(capacity_table(capacity)))
-    yield paragraph(limits_sentence(capacity))
+    yield paragraph(limits_sentence(capacity, answer.kinds))
     yield list_html(table_remarks(capacity))
     yield chart_html(
         times_over_rate(capacity), f"{name}: {rate_title(capacity)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -75,13 +76,15 @@ def arm_name(found: Capacity, arm: Arm) -> str:
 # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
 
-def capacity_sentence(found: Capacity) -> str:
+def capacity_sentence(found: Capacity, kinds: Sequence[str] = ()) -> str:
     """GPUs with and without speculation, or the largest rate of a replica where no demand is
-    given; where nothing meets what is promised, the best there is."""
+    given; where nothing meets what is promised, the best there is. `kinds`: what its kinds of
+    request are called."""
     plain, ours = found.plain, found.speculative
     if not ours.within.value and not plain.within.value:
-        best = _at_best(ours) or _at_best(plain)
-        return f"No rate is low enough{promise(found)}: {_best(found)} {best or _SHORTER}"
+        helps = [_at_best(ours) or _at_best(plain), _moving(ours)]
+        told = " ".join(filter(None, helps)) or _SHORTER
+        return f"No rate is low enough{promise(found)}: {_best(found, kinds)} {told}"
     if found.demand is None:
         return (
             f"{_carries(found)} Say what you serve, and the number of GPUs follows."
@@ -94,9 +97,10 @@ def capacity_sentence(found: Capacity) -> str:
         return f"{_gpus(plain)} {served}, without speculation{_month(plain)}."
     if not plain.within.value:
         with_draft = f"{_gpus(ours)} with {gamma_words(ours)}"
-        return f"{with_draft} {served}{_month(ours)}. {_alone(plain, found)}"
+        return f"{with_draft} {served}{_month(ours)}. {_alone(plain, found, kinds)}"
     if not ours.within.value:
-        return f"{_gpus(plain)} without speculation {served}{_month(plain)}. {_alone(ours, found)}"
+        without = f"{_gpus(plain)} without speculation"
+        return f"{without} {served}{_month(plain)}. {_alone(ours, found, kinds)}"
     return fleets_sentence(found, served)
 
 
@@ -162,28 +166,67 @@ def open_words(ours: Arm, plain: Arm) -> str:
     return "Measure first, it is open whether speculation carries more. "
 
 
-def _best(found: Capacity) -> str:
+def _best(found: Capacity, kinds: Sequence[str]) -> str:
     """What a request alone takes, of what is missed."""
     ours, plain = found.speculative, found.plain
+    of, before = _whose(ours, kinds), _whose(plain, kinds)
     if found.gamma == 0:
-        return f"a request alone takes {_time(plain)}."
-    with_draft = f"{_time(ours)} with {gamma_words(ours)}"
-    return f"a request alone takes {with_draft} and {_time(plain)} without."
+        return f"a request{before} alone takes {_time(plain, found)}."
+    with_draft = f"{_time(ours, found)} with {gamma_words(ours)}"
+    other = f"one{before} " if before != of else ""
+    return f"a request{of} alone takes {with_draft} and {other}{_time(plain, found)} without."
 
 
-def _alone(arm: Arm, found: Capacity) -> str:
+def _alone(arm: Arm, found: Capacity, kinds: Sequence[str] = ()) -> str:
     """That one arm has no rate within what is promised."""
     how = f"With {gamma_words(arm)}" if arm.gamma else "Without speculation"
-    said = f"{how} no rate is low enough: a request alone takes {_time(arm)}."
+    of = _whose(arm, kinds)
+    said = f"{how} no rate is low enough: a request{of} alone takes {_time(arm, found)}."
     return " ".join(filter(None, (said, _at_best(arm))))
 
 
-def _time(arm: Arm) -> str:
-    """What limits a request alone."""
+def _whose(arm: Arm, kinds: Sequence[str]) -> str:
+    """Of which kind the request is that misses what is promised: " of code"; "" where all are
+    alike."""
+    if arm.missed is None:
+        return ""
+    at = arm.missed.part
+    return f" of {kinds[at]}" if kinds else f" of kind {at + 1}"
+
+
+def _time(arm: Arm, found: Capacity) -> str:
+    """What limits a request alone, of the kind that misses what is promised."""
+    if arm.missed is not None:
+        name, seconds = arm.missed.name, arm.missed.alone
+        asked = f" (promised: {significant(1e3 * arm.missed.promised)})" if found.apart else ""
+        return f"{_in_ms(seconds)} ms {PROMISED[name]}{asked}"
     assert arm.limit != "memory"
     assert arm.limit != "time"
-    seconds: Estimate = getattr(arm.alone, arm.limit)
-    return f"{span(seconds.map(lambda s: 1e3 * s), significant)} ms {PROMISED[arm.limit]}"
+    return f"{_in_ms(getattr(arm.alone, arm.limit))} ms {PROMISED[arm.limit]}"
+
+
+def _in_ms(seconds: Estimate) -> str:
+    return span(seconds.map(lambda s: 1e3 * s), significant)
+
+
+def _moving(arm: Arm) -> str:
+    """That most of a whole request that takes too long is its cache's way between the pools; ""
+    where it is not."""
+    missed, pool = arm.missed, arm.prefill.pool if arm.prefill else None
+    if pool is None or pool.moved is None or (missed.name if missed else arm.limit) != "e2e":
+        return ""
+    whole = missed.alone if missed else arm.alone.e2e
+    moved = float(pool.moved[missed.part]) if missed else pool.moving
+    if moved is None or moved < MOST * whole.value:
+        return ""
+    return (
+        f"{significant(moved)} s of it are the transfer of its cache between the pools: a faster "
+        "link would help."
+    )
+
+
+MOST = 0.5
+"""Share of a time from which one part of it is the larger."""
 
 
 def _gpus(arm: Arm) -> str:
@@ -238,17 +281,17 @@ def _whole(number: float | None) -> str:
 # ── beside it ────────────────────────────────────────────────────────────────────────────────
 
 
-def limits_sentence(found: Capacity) -> str:
-    """What limits a replica, in each arm."""
+def limits_sentence(found: Capacity, kinds: Sequence[str] = ()) -> str:
+    """What limits a replica, in each arm; `kinds` as of `capacity_sentence`."""
     arms = [found.plain] if found.gamma == 0 else [found.speculative, found.plain]
-    told = [_limited(found, arm) for arm in arms]
+    told = [_limited(found, arm, kinds) for arm in arms]
     return " ".join([*told, *(prefill_sentence(arm) for arm in arms[:1] if arm.prefill)])
 
 
-def _limited(found: Capacity, arm: Arm) -> str:
+def _limited(found: Capacity, arm: Arm, kinds: Sequence[str]) -> str:
     how = f"With {gamma_words(arm)}" if arm.gamma else "Without speculation"
     if not arm.within.value:
-        return _alone(arm, found)
+        return _alone(arm, found, kinds)
     rate = f"{significant(arm.within.value)} requests/s"
     held = count(arm.held, "sequence")
     if arm.limit == "memory":

@@ -78,7 +78,8 @@ def plan_sentence(found: PlanAnswer) -> str:
     said += [f"{start} {_names(kinds[do])}" for do, start in _OTHERS.items() if kinds[do]]
     whole = f"{'; '.join(said)}."
     if total == 1:
-        return f"{whole} {capacity_sentence(found.endpoints[0].capacity)}"
+        (only,) = found.endpoints
+        return f"{whole} {capacity_sentence(only.capacity, only.kinds)}"
     return f"{whole} {_bill(found)}"
 
 
@@ -118,7 +119,7 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
     if answer.do == "unmet":
         limit = LIMITS[answer.capacity.plain.limit]
         return Said(name, "bad", f"Nothing meets its {limit} as promised",
-                    (capacity_sentence(answer.capacity),))  # fmt: skip
+                    (capacity_sentence(answer.capacity, answer.kinds),))  # fmt: skip
     before, after = answer.tpot[0.99]
     load = (
         f"{significant(answer.rate)} requests/s on each of {count(answer.replicas, 'replica')}, "
@@ -146,7 +147,7 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
 def _fleets(answer: EndpointAnswer) -> str:
     found = answer.capacity
     if not (found.plain.within.value and found.speculative.within.value):
-        return capacity_sentence(found)
+        return capacity_sentence(found, answer.kinds)
     said = fleets_words(found, f"to serve {significant(answer.endpoint.demand)} requests/s"
                                f"{promise(found)}")  # fmt: skip
     return f"{said}."
