@@ -34,8 +34,16 @@ from specmath.prefill_pool import PrefillPool
 from specmath.scenario.faults import ScenarioError
 from specmath.scenario.files import build, from_link, to_link
 from specmath.tables.plan import days_table, endpoints_table, segments_table
+from specmath.tables.plan_live import live_plan_table
 from specmath.traffic import shipped_trace
-from specmath.words.plan import DO, endpoint_said, plan_notes, plan_sentence, segments_sentence
+from specmath.words.plan import (
+    DO,
+    endpoint_said,
+    plan_notes,
+    plan_sentence,
+    segments_sentence,
+    ways_sentence,
+)
 
 EXAMPLE = resources.files("specmath.data").joinpath("plan_example.toml").read_text("utf-8")
 SERVED = {
@@ -237,6 +245,61 @@ def test_the_fleet_is_the_capacity_of_the_same_scenario() -> None:
     assert answer.capacity.plain.replicas.value == answer.replicas == alone.plain.replicas.value
     assert answer.rate == pytest.approx(40 / answer.replicas)
     assert answer.replicas == math.ceil(40 / (0.8 * alone.plain.within.value))
+
+
+def test_off_as_given_is_told_so_with_what_would_be_looked_at() -> None:
+    """γ = 0 given: the times are plain decoding's, and the γ is the best at that load of a plan
+    that leaves γ open."""
+    parts = [{"name": n, "share": 0.5, "alpha": a} for n, a in (("x", 0.9), ("y", 0.3))]
+    found = one(gamma=0, segments=parts)
+    assert (found.do, found.ways[0].gammas, found.by_request) == ("off", (0, 0), None)
+    gamma, gain = found.looked
+    curve = predict(
+        found.endpoint.scenario.model_copy(update={"gamma": None, "request_rate": found.rate}),
+        found.endpoint.parts,
+    )
+    speeds = curve.endpoint.curves[0]
+    assert gamma == max(curve.endpoint.advisable, key=lambda each: speeds[each])
+    assert gain.value == pytest.approx(speeds[gamma])
+    said = endpoint_said(found)
+    assert said.headline == "Off, as given"
+    assert f"were it not, γ={gamma} would be looked at" in said.because[0]
+    told = " ".join([*said.because, segments_sentence(found), ways_sentence(found)])
+    assert "γ=0 is" not in told
+    assert "One γ=0" not in told
+    assert ways_sentence(found) == ""
+    assert one(gamma=4).looked is None
+
+
+def test_the_replicas_are_told_as_what_they_are() -> None:
+    """As many as serve it without speculation; with γ where none do without; those given."""
+    usual, only, given = (one(gamma=4, **more) for more in (
+        {}, {"slo_tpot_ms": 5, "alpha": 0.8}, {"replicas": 9}))  # fmt: skip
+    assert usual.capacity.plain.within.value > 0.0 == only.capacity.plain.within.value
+    assert "replicas, as many as serve it without speculation:" in endpoint_said(usual).because[0]
+    assert "as many as serve it with γ=4 (none do without):" in endpoint_said(only).because[0]
+    assert only.replicas == only.capacity.speculative.replicas.value
+    assert "on each of 9 replicas, as many as were given:" in endpoint_said(given).because[0]
+
+
+@pytest.mark.parametrize(
+    "more", [{"alpha": 0.0}, {"alpha": 0.8}, {"alpha": None, "work": "chat"}, {"gamma": 0}]
+)
+def test_the_gamma_in_the_table_is_that_of_its_times(more: dict) -> None:
+    """Off, on, or to be measured: the time per token of the row is that of its γ, and of the
+    workbook's."""
+    plan = plan_of(
+        [{"name": "chat", **{n: v for n, v in (SERVED | more).items() if v is not None}}]
+    )
+    found = decided(plan)
+    (answer,) = found.endpoints
+    (gamma,) = endpoints_table(found).column("gamma").values
+    again = answer.prediction.scenario.model_copy(update={"gamma": gamma})
+    assert predict(again).tpot.value == answer.prediction.tpot.value
+    book = live_plan_table(found)
+    assert book.column("gamma").values[0] == gamma
+    if answer.do == "off" and more != {"gamma": 0}:
+        assert gamma > 0
 
 
 def test_a_draft_that_breaks_the_promise_is_off() -> None:

@@ -122,8 +122,8 @@ class EndpointAnswer:
     day
         Over the hours, where they differ.
     by_request
-        What a γ for each request does; None where all are alike, of a tree, and where a run was
-        measured.
+        What a γ for each request does; None where all are alike, γ = 0 was given, of a tree, and
+        where a run was measured.
     ways
         Its fleet with one γ for all, with one for each request, and in two pools; () for one
         segment.
@@ -147,6 +147,14 @@ class EndpointAnswer:
     def each(self) -> bool:
         """Whether it is planned with a γ for each request."""
         return self.by_request is not None and self.prediction is self.by_request.prediction
+
+    @property
+    def looked(self) -> tuple[int, Estimate] | None:
+        """Where γ = 0 was given: the γ that would be looked at, and its speedup; else None."""
+        if self.endpoint.scenario.gamma != 0:
+            return None
+        gamma = _looked(self.prediction)
+        return gamma, self.prediction.endpoint.gain(gamma, 0)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -248,16 +256,14 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
     decision = prediction.decision
     # Off: what stands beside plain decoding is still the γ that would cost least.
     if s.gamma is None and decision.gamma == 0:
-        may = prediction.endpoint.advisable
-        looked = int(may[np.argmax(prediction.endpoint.curves[0][may])])
-        prediction = predict(loaded.model_copy(update={"gamma": looked}), parts)
+        prediction = predict(loaded.model_copy(update={"gamma": _looked(prediction)}), parts)
     found = capacity(prediction)
     segments = _segments(endpoint, prediction, found)
     lost, each = _lost(segments, prediction), _by_request(endpoint, prediction, rate)
     if each is not None:
         segments = _told_apart(segments, each, planned=endpoint.gamma_by == "request")
     ways = _ways(endpoint, rate, prediction, found, segments, each)
-    action = decision.action
+    action = "skip" if s.gamma == 0 else decision.action
     if each is not None and endpoint.gamma_by == "request":
         action = each.prediction.decision.action if any(each.gammas) else "skip"
         if any(each.gammas):
@@ -281,6 +287,12 @@ def _endpoint(endpoint: PlannedEndpoint) -> EndpointAnswer:
         by_request=each,
         ways=ways,
     )
+
+
+def _looked(prediction: Prediction) -> int:
+    """The γ that costs least, or gains most, of those that may be advised."""
+    may = prediction.endpoint.advisable
+    return int(may[np.argmax(prediction.endpoint.curves[0][may])])
 
 
 def _load(
@@ -391,10 +403,12 @@ def _lost(segments: tuple[SegmentAnswer, ...], prediction: Prediction) -> float:
 
 
 def _by_request(endpoint: PlannedEndpoint, prediction: Prediction, rate: float) -> ByRequest | None:
-    """None where requests are alike, or cannot be told to draft different numbers: InputError then
-    if the endpoint is planned so."""
+    """None where requests are alike, γ = 0 was given, or they cannot be told to draft different
+    numbers: InputError then if the endpoint is planned so."""
     s, asked = endpoint.scenario, endpoint.gamma_by == "request"
-    if len(endpoint.segments) == 1 or (not asked and not (s.tree is None and s.run_ms is None)):
+    if len(endpoint.segments) == 1 or s.gamma == 0:
+        return None
+    if not asked and not (s.tree is None and s.run_ms is None):
         return None
     return by_request(prediction, s.gamma, rate, (endpoint.per_request_tax or 0.0) / 100.0)
 

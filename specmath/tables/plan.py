@@ -34,13 +34,14 @@ def endpoints_table(found: PlanAnswer) -> Table:
         _text("endpoint", "Endpoint", "As named in the plan", [a.endpoint.name for a in each]),
         _text("do", "Speculation", "Off, on, by load (off above a rate), or measure first",
               [do_words(a) for a in each]),
-        Column("gamma", "γ", "", "Drafted tokens a step; 0: off; the most, where each request has "
-               "its own", tuple(a.gamma for a in each), format="0"),
-        *_arms("tpot_p50_ms", "Token p50", "ms", "Half of the requests have less, on as "
-               "many replicas as serve them without speculation", "0.0",
+        Column("gamma", "γ", "", "Drafted tokens a step at which times and Peak are told; bought "
+               "only where speculation is on; the most, where each request has its own",
+               tuple(a.prediction.gamma for a in each), format="0"),
+        *_arms("tpot_p50_ms", "Token p50", "ms", "Half of the requests have less, at the "
+               "rate of a replica", "0.0",
                [a.tpot[0.5] for a in each]),
-        *_arms("tpot_p99_ms", "Token p99", "ms", "99% of the requests have less, on as "
-               "many replicas as serve them without speculation", "0.0",
+        *_arms("tpot_p99_ms", "Token p99", "ms", "99% of the requests have less, at the "
+               "rate of a replica", "0.0",
                [a.tpot[0.99] for a in each]),
         *_plain_and("largest_rate", "Peak", "requests/s", "The largest rate of one replica within "
                     "what is promised", "0.00",
@@ -60,7 +61,8 @@ def endpoints_table(found: PlanAnswer) -> Table:
                tuple(a.endpoint.demand for a in each), format="0.00", basis="assumed"),
         Column("rate", "Rate of a replica", "requests/s", "At which times are told",
                tuple(a.rate for a in each), format="0.00"),
-        Column("replicas_plain", "Replicas, plain", "", "That serve the demand without speculation",
+        Column("replicas_plain", "Replicas at that rate", "", "That serve the demand without "
+               "speculation; with it where none do without; or as given",
                tuple(a.replicas for a in each), format="0"),
     ]  # fmt: skip
     return Table("Endpoints of the plan", "plan", tuple(columns))

@@ -56,8 +56,9 @@ EXAMPLE_NOTE = (
 )
 
 ASSUMED = (
-    "Times are told of as many replicas as serve the demand without speculation, in both arms; "
-    "GPUs and dollars are of as many as each arm needs within what is promised, with headroom.",
+    "Times are told of as many replicas as serve the demand without speculation (with it where "
+    "none do without; or of those given), in both arms; GPUs and dollars are of as many as each "
+    "arm needs within what is promised, with headroom.",
     "All segments of an endpoint fill the same steps, and draft the same γ unless its engine has "
     "one for each request. A request takes (N − 1)/τ steps of its own segment's τ, each as long as "
     "anybody's.",
@@ -121,22 +122,17 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
         return Said(name, "bad", f"Nothing meets its {limit} as promised",
                     (capacity_sentence(answer.capacity, answer.kinds),))  # fmt: skip
     before, after = answer.tpot[0.99]
-    load = (
-        f"{significant(answer.rate)} requests/s on each of {count(answer.replicas, 'replica')}, "
-        "as many as serve it without speculation"
-    )
-    because = [f"At {load}: {_gamma(answer)} is {_speed(p)} a token."]
+    does = _off_as_given(answer) or f"{_gamma(answer)} is {_speed(p.speedup)} a token"
+    because = [f"At {_load(answer)}: {does}."]
     if before is not None and after is not None:
-        because.append(
-            f"p99 of a request's time per token {interval(after, ms)} instead of "
-            f"{interval(before, ms)}."
-        )
+        now = "" if answer.looked else f"{interval(after, ms)} instead of "
+        because.append(f"p99 of a request's time per token {now}{interval(before, ms)}.")
     if answer.do == "measure":
         because.append(verdict(p).reason)
     because.append(_fleets(answer))
     heads = {
         "on": f"On, with {_gamma(answer)}",
-        "off": "Off",
+        "off": "Off, as given" if answer.looked else "Off",
         "by load": f"{_gamma(answer)} below {significant(answer.capacity.crossover)} requests/s "
         "of a replica, off above",
         "measure": "Measure first",
@@ -144,9 +140,32 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
     return Said(name, _STATE[answer.do], heads[answer.do], tuple(filter(None, because)))
 
 
+def _load(answer: EndpointAnswer) -> str:
+    """The rate at which times are told, and of how many replicas."""
+    found, replicas = answer.capacity, count(answer.replicas, "replica")
+    if answer.endpoint.replicas is not None:
+        many = f"{replicas}, as many as were given"
+    elif found.plain.within.value:
+        many = f"{replicas}, as many as serve it without speculation"
+    else:
+        many = f"{replicas}, as many as serve it with {_gamma(answer)} (none do without)"
+    return f"{significant(answer.rate)} requests/s on each of {many}"
+
+
+def _off_as_given(answer: EndpointAnswer) -> str:
+    """That γ = 0 was given, and what would be looked at; "" where it was not."""
+    if answer.looked is None:
+        return ""
+    gamma, gain = answer.looked
+    return (
+        f"speculation is off as given (γ=0); were it not, γ={gamma} would be looked at, "
+        f"{_speed(gain)} a token"
+    )
+
+
 def _fleets(answer: EndpointAnswer) -> str:
     found = answer.capacity
-    if not (found.plain.within.value and found.speculative.within.value):
+    if found.gamma == 0 or not (found.plain.within.value and found.speculative.within.value):
         return capacity_sentence(found, answer.kinds)
     said = fleets_words(found, f"to serve {significant(answer.endpoint.demand)} requests/s"
                                f"{promise(found)}")  # fmt: skip
@@ -158,10 +177,10 @@ def do_words(answer: EndpointAnswer) -> str:
     return f"{DO[answer.do]}{f', {_gamma(answer)}' if answer.do in ('on', 'by load') else ''}"
 
 
-def _speed(p: Prediction) -> str:
-    low, high = p.speedup.low, p.speedup.high
+def _speed(speedup: Estimate) -> str:
+    low, high = speedup.low, speedup.high
     if low is None or high is None:
-        return faster(p.speedup.value)
+        return faster(speedup.value)
     if low >= 1.0:
         return f"{ratio(low)} to {ratio(high)} faster"
     return f"{faster(low)} to {faster(high)}"
@@ -216,8 +235,11 @@ def segments_sentence(answer: EndpointAnswer) -> str:
     gamma = answer.ways[0].gammas[0]
     off = [each for each in segments if each.own_gamma != gamma and each.lost.value > 1.0 + SMALL]
     if not off:
-        return f"γ={gamma} is within {SMALL:.0%} of the best of each segment."
+        given = f"γ={gamma}" if gamma else "Plain decoding"
+        return f"{given} is within {SMALL:.0%} of the best of each segment."
     each = "; ".join(_alone(one) for one in off)
+    if answer.looked:
+        return f"Off as given for all: {each}."
     return (
         f"One γ={gamma} for all costs {100.0 * answer.lost:.1f}% of the mean time per token. "
         f"{each}."
