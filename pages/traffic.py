@@ -84,7 +84,7 @@ def show_segments(found: PlanAnswer) -> None:
 
 
 def show_ways(found: PlanAnswer) -> None:
-    """One γ for all, one for each request, or two pools, of each mixed endpoint."""
+    """One γ for all, one for each request, or dedicated replicas, of each mixed endpoint."""
     if not any(answer.ways for answer in found.endpoints):
         return
     st.subheader("Mixed endpoints: one γ for all, or more", anchor=False)

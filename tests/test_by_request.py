@@ -422,15 +422,15 @@ def test_what_is_bought_is_what_is_told_beside_one_gamma() -> None:
     for a, b in zip(shared.ways, apart.ways, strict=True):
         assert (a.name, a.gammas, a.replicas, a.tpot) == (b.name, b.gammas, b.replicas, b.tpot)
     ways = {way.name: way for way in apart.ways}
-    assert {"one", "request", "pools"} <= {*ways}
+    assert {"one", "request", "dedicated"} <= {*ways}
     assert ways["one"].gpus == shared.arm.all_gpus
     assert ways["one"].tpot == shared.prediction.tpot
     assert ways["request"].gpus == apart.arm.all_gpus
     assert ways["request"].usd_per_month == apart.arm.usd_per_month
     assert ways["request"].rate == apart.capacity.speculative.within
     split = min((s.split for s in shared.segments if s.split), key=lambda each: each.gpus)
-    assert ways["pools"].gpus.value == split.gpus
-    assert ways["pools"].usd_per_month.value == pytest.approx(split.gpus * 2.5 * 730)
+    assert ways["dedicated"].gpus.value == split.gpus
+    assert ways["dedicated"].usd_per_month.value == pytest.approx(split.gpus * 2.5 * 730)
 
 
 def test_segments_have_their_own_gamma_and_times() -> None:
@@ -600,7 +600,9 @@ def test_the_command_and_the_report_tell_it(
     assert float(rows[-1]["gpus"]) == answer.endpoints[0].ways[-1].gpus.value
     main(["plan", str(file)])
     said = ways_sentence(answer.endpoints[0])
-    assert said in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "pool" not in shown, "pools are those of prefill and decode"
     assert said.split(":")[0] in report_bytes(answer).decode()
 
 

@@ -336,7 +336,9 @@ def test_tuning_to_the_mean_is_wrong_for_part_of_a_bimodal_endpoint() -> None:
     assert hard.lost.value > 1.0
     assert 0.0 < answer.lost < 0.2
     assert easy.split is not None
-    assert "for all costs" in segments_sentence(answer)
+    told = segments_sentence(answer)
+    assert "for all costs" in told
+    assert "beside each segment at its own γ on dedicated replicas" in told
     # The blended α of an i.i.d. draft with as many tokens a step recommends another γ than each.
     assert easy.prediction.speedup.value > answer.prediction.speedup.value
     assert hard.prediction.speedup.value < answer.prediction.speedup.value

@@ -56,7 +56,7 @@ _TABLES = {"endpoint": endpoints_table, "segment": segments_table, "way": ways_t
 @click.option(
     "--by", type=click.Choice([*_TABLES]), default="endpoint",
     help="Rows: endpoints, their segments, ways to serve mixed ones (one γ for all, one for each "
-    "request, two pools), the hours of each endpoint's day, or how to try it.",
+    "request, dedicated replicas), the hours of each endpoint's day, or how to try it.",
 )  # fmt: skip
 @click.option("--beside", type=FILE, help="Another plan: rows have both, endpoints by name.")
 @click.option("-o", "--out", type=Destination(TABLE), help="File to write: .xlsx with live "

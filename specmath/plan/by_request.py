@@ -31,9 +31,10 @@ Aim = Literal["rate", "time"]
 """What the γ are chosen for: the largest rate within what is promised, or the mean time per token.
 """
 
-WayName = Literal["one", "best one", "request", "pools"]
+WayName = Literal["one", "best one", "request", "dedicated"]
 """How an endpoint of several kinds is treated: one γ for all as planned, the one γ that is best by
-the same rule, a γ for each request, or two pools of replicas."""
+the same rule, a γ for each request, or dedicated replicas:
+a segment has its own, the others theirs."""
 
 EXHAUSTIVE = 400
 """Ways to draft up to which all are tried."""
@@ -64,9 +65,9 @@ class Way:
         Which, and γ of each segment.
     tpot
         Seconds a token in the mean, at the endpoint's rate a replica; None where it does not carry
-        that, and of pools, whose replicas have rates of their own.
+        that, and of dedicated replicas, which have rates of their own.
     rate
-        The largest of one replica within what is promised; None of pools.
+        The largest of one replica within what is promised; None of dedicated ones.
     replicas, gpus, usd_per_month
         Of the fleet; None where no rate is within what is promised, or no price is given.
     """

@@ -5,7 +5,7 @@ the bill are of as many as each arm needs within what is promised.
 
 Segments share every step, and one γ unless the endpoint's engine has one for each request. What a
 segment would gain by its own is told of the same steps (were all to draft as many); what it costs
-to have it by itself is two pools of replicas; what one γ for each request does is `by_request`.
+to have it by itself is dedicated replicas; what one γ for each request does is `by_request`.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ class EndpointAnswer:
         What a γ for each request does; None where all are alike, γ = 0 was given, of a tree, and
         where a run was measured.
     ways
-        Its fleet with one γ for all, with one for each request, and in two pools; () for one
-        segment.
+        Its fleet with one γ for all, with one for each request, and with dedicated replicas; () for
+        one segment.
     """
 
     endpoint: PlannedEndpoint
@@ -449,7 +449,7 @@ def _ways(
         month = None
         if least.more_per_month is not None and now is not None:
             month = Estimate(now.value + least.more_per_month)
-        ways.append(Way("pools", gammas, None, None, Estimate(float(least.replicas)),
+        ways.append(Way("dedicated", gammas, None, None, Estimate(float(least.replicas)),
                         Estimate(float(least.gpus)), month))  # fmt: skip
     return tuple(ways)
 

@@ -96,7 +96,7 @@ def endpoints_part(table: Table) -> Table:
 
 
 def segments_part(table: Table) -> Table:
-    """What a page shows of the segments; what a pool of its own costs where there is one."""
+    """What a page shows of the segments; what dedicated replicas cost where they may be."""
     names = ["endpoint", "segment", "share", "gamma", "tokens_per_step", "tpot_ms", "own_gamma",
              "lost_percent", "acceptance_from"]  # fmt: skip
     return part_of(table, names)
@@ -156,18 +156,19 @@ def segments_table(found: PlanAnswer) -> Table:
         Column("own_gamma", "Own γ", "", "Fastest for this segment, in the same steps; 0: plain",
                tuple(s.own_gamma for _, s in rows), format="0"),
         *ends_of(("lost_percent", "Lost to one γ", "%", "How much less a token would take at its "
-                  "own γ", "0.0"),
+                  "own γ, if all in its steps had it, as on dedicated replicas", "0.0"),
                  [s.lost.map(lambda gain: 100.0 * (1.0 - 1.0 / gain)) for _, s in rows]),
         *ends_of(("tpot_by_request_ms", "Token, γ by request", "ms", "Mean time per token if the "
                   "engine had a γ for each request, with what choosing costs as given; empty: not "
                   "told", "0.0"),
                  [_in_ms(s.with_each) for _, s in rows]),
-        Column("split_usd_per_month", "By itself", "USD a month", "What a pool of its own for this "
-               "segment costs more than one pool and one γ for all, in whole replicas; empty: its "
+        Column("split_usd_per_month", "By itself", "USD a month", "What dedicated replicas for "
+               "this segment cost more than one γ for all, in whole replicas; empty: its "
                "γ is that one, or no price is given",
                tuple(None if s.split is None else s.split.more_per_month for _, s in rows),
                format="#,##0"),
-        Column("split_replicas", "Replicas of both pools", "", "Of this segment and of the others",
+        Column("split_replicas", "Replicas by itself", "", "Dedicated to this segment, and of "
+               "the others",
                tuple(None if s.split is None else s.split.replicas for _, s in rows), format="0"),
         _text("acceptance_from", "Acceptance from", "Given, measured by others, or by nobody",
               [acceptance_words(s.prediction) for _, s in rows]),

@@ -1,4 +1,5 @@
-"""Endpoints of several kinds of request: one γ for all, one for each request, or two pools."""
+"""Endpoints of several kinds of request: one γ for all, one for each request, or dedicated
+replicas."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ WAYS: dict[WayName, str] = {
     "one": "One γ for all",
     "best one": "The best one γ for all",
     "request": "A γ for each request",
-    "pools": "Two pools of replicas",
+    "dedicated": "Dedicated replicas",
 }
 """What each is called."""
 
 
 MIDDLES = ("tpot_ms", "largest_rate", "gpus", "usd_per_month")
-"""Columns that a page shows with their middle: two pools have no range."""
+"""Columns that a page shows with their middle: dedicated replicas have no range."""
 
 
 def ways_table(found: PlanAnswer) -> Table:
@@ -44,8 +45,8 @@ def ways_table(found: PlanAnswer) -> Table:
         Column("gammas", "γ", "", "Of each segment, in the plan's order; 0: nothing is drafted",
                tuple(", ".join(map(str, way.gammas)) for _, way in rows)),
         *ends_of(("tpot_ms", "Token", "ms", "Mean time per token, on as many replicas as serve it "
-                  "without speculation; empty: they do not carry it, or pools have rates of their "
-                  "own", "0.0"), [_in_ms(way.tpot) for _, way in rows]),
+                  "without speculation; empty: they do not carry it, or dedicated replicas, "
+                  "which have rates of their own", "0.0"), [_in_ms(way.tpot) for _, way in rows]),
         *ends_of(("largest_rate", "Peak", "requests/s", "The largest rate of one replica within "
                   "what is promised", "0.00"), [way.rate for _, way in rows]),
         *ends_of(("replicas", "Replicas", "", "Of the fleet", "#,##0"),

@@ -241,8 +241,8 @@ def segments_sentence(answer: EndpointAnswer) -> str:
     if answer.looked:
         return f"Off as given for all: {each}."
     return (
-        f"One γ={gamma} for all costs {100.0 * answer.lost:.1f}% of the mean time per token. "
-        f"{each}."
+        f"One γ={gamma} for all costs {100.0 * answer.lost:.1f}% of the mean time per token, "
+        f"beside each segment at its own γ on dedicated replicas. {each}."
     )
 
 
@@ -270,7 +270,7 @@ def ways_sentence(answer: EndpointAnswer) -> str:
         return ""
     one = f"one γ={found.one} for all" if found.one else "plain decoding"
     if found.gain - 1.0 < LITTLE:
-        return f"A γ for each request would do no better than {one}."
+        return f"A γ for each request, in steps that all share, would do no better than {one}."
     gain, free = 100.0 * (found.gain - 1.0), f"{100.0 * found.break_even:.1f}% of a step"
     each = ", ".join(
         f"{one.name} γ={gamma}" if gamma else f"{one.name} none"
