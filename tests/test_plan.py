@@ -38,6 +38,7 @@ from specmath.tables.plan_live import live_plan_table
 from specmath.traffic import shipped_trace
 from specmath.words.plan import (
     DO,
+    day_sentence,
     endpoint_said,
     plan_notes,
     plan_sentence,
@@ -359,6 +360,24 @@ def test_a_pool_of_its_own_by_hand() -> None:
     assert split.replicas == sum(counts)
     now = answer.capacity.speculative.usd_per_month.value
     assert split.more_per_month == pytest.approx(sum(counts) * 2.0 * 730 - now)
+
+
+def test_a_day_says_which_fleet_each_number_is_of() -> None:
+    """Times of all three policies are of the fixed fleet, GPU hours of the one that follows."""
+    whole = decided(plan_of([{"name": "chat", **SERVED, "gamma": 4, "day": [1, *[12] * 23]}]))
+    (found,) = whole.endpoints
+    said, policies = day_sentence(found), found.day.policies
+    fixed, follows = said.split(" On replicas that follow the hours instead: ")
+    assert f"on {found.replicas} replica" in fixed
+    words_of = ("never drafting", "always drafting", "by load")
+    for policy, words in zip(policies, words_of, strict=True):
+        hours = np.array(found.day.demand)
+        by_hand = float(hours @ np.array(policy.tpot) / hours.sum())
+        assert f"{1e3 * by_hand:.3g}" in fixed.split(f" ms {words}")[0].split()[-1]
+    assert "GPU hours a day" in follows
+    for label in (column.label for column in days_table(whole).columns):
+        assert ("fixed fleet" in label) == label.startswith("Token, ")
+        assert ("following" in label) == label.startswith("GPUs, ")
 
 
 def test_by_load_where_the_day_crosses() -> None:

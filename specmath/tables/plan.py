@@ -204,18 +204,19 @@ def days_table(found: PlanAnswer) -> Table:
         Column("hour", "Hour", "", "Of the day", tuple(h for *_, h in rows), format="0"),
         Column("requests_per_second", "Rate", "requests/s", "Of the whole service",
                tuple(day.demand[h] for _, day, h in rows), format="0.00", basis="assumed"),
-        Column("rate", "Rate of a replica", "requests/s", "Of those that serve the busiest hour "
-               "without speculation", tuple(day.rates[h] for _, day, h in rows), format="0.00"),
+        Column("rate", "Rate of a replica", "requests/s", "Of the fixed fleet: as many replicas at "
+               "all hours, those of the table of endpoints",
+               tuple(day.rates[h] for _, day, h in rows), format="0.00"),
     ]  # fmt: skip
     for i, policy in enumerate(POLICIES):
         name = policy.replace(" ", "_")
         told = [(day.policies[i], h) for _, day, h in rows]
         columns += [
-            Column(f"tpot_{name}_ms", f"Token, {policy}", "ms", "On those replicas; empty: they "
-                   "do not carry it", tuple(1e3 * each.tpot[h] for each, h in told),
-                   format="0.00"),
-            Column(f"gpus_{name}", f"GPUs, {policy}", "", "Of replicas that follow the hours, "
-                   "within what is promised",
+            Column(f"tpot_{name}_ms", f"Token, {policy}, fixed fleet", "ms", "Mean time per token "
+                   "on as many replicas at all hours; empty: they do not carry it",
+                   tuple(1e3 * each.tpot[h] for each, h in told), format="0.00"),
+            Column(f"gpus_{name}", f"GPUs, {policy}, following", "", "Of replicas that follow the "
+                   "hours instead, as many as each needs within what is promised",
                    tuple(each.gpus[h] if each.gpus else None for each, h in told), format="#,##0"),
         ]  # fmt: skip
     columns.append(

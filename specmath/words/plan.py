@@ -327,26 +327,27 @@ def _tax(answer: EndpointAnswer, found: ByRequest) -> str:
 
 
 def day_sentence(answer: EndpointAnswer) -> str:
-    """What the hours of a day make of it."""
+    """What the hours of a day make of it: times on a fixed fleet, GPU hours of one that follows."""
     day = answer.day
     assert day is not None
     never, always, by_load = day.policies
     hours = sum(by_load.on)
     drafting = f"drafting pays in {hours} of 24 hours" if 0 < hours < 24 else (
         "drafting pays at every hour" if hours else "drafting pays at no hour")  # fmt: skip
-    parts = [f"{answer.endpoint.name}: {drafting}"]
-    parts += [
-        f"{words} {ms(policy.mean_tpot)}"
-        for words, policy in (("a mean token takes", never), ("always drafting", always),
+    fixed = f"on {count(answer.replicas, 'replica')} at all hours"
+    times = [
+        f"{ms(policy.mean_tpot)} {words}"
+        for words, policy in (("never drafting", never), ("always drafting", always),
                               ("by load", by_load))
         if policy.mean_tpot == policy.mean_tpot
     ]  # fmt: skip
-    told = ", ".join(parts)
+    mean = f"; a mean token takes {', '.join(times)}" if times else ""
+    told = f"{answer.endpoint.name}, {fixed}: {drafting}{mean}."
     if never.gpu_hours is None or always.gpu_hours is None:
-        return f"{told}."
+        return told
     return (
-        f"{told}. Replicas that follow the hours: {_span(always.gpu_hours)} GPU hours a day with "
-        f"{_gamma(answer)}, {_span(never.gpu_hours)} without."
+        f"{told} On replicas that follow the hours instead: {_span(always.gpu_hours)} GPU hours a "
+        f"day with {_gamma(answer)}, {_span(never.gpu_hours)} without."
     )
 
 
