@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from specmath import models
 from specmath.bill import Bill, bill, millisecond_price
+from specmath.cli import main
 from specmath.estimate import Estimate
 from specmath.predict import predict
 from specmath.scenario import Scenario
@@ -19,7 +20,7 @@ from specmath.serving import ServedPair
 from specmath.serving.memory import Memory
 from specmath.steptime import Placement
 from specmath.tables import bill_table
-from specmath.words.bill import bill_sentence, energy_words, served_words
+from specmath.words.bill import bill_sentence, energy_words, promised_words, served_words
 
 TIMES: dict[str, Any] = {
     "accepted_per_step": 3,
@@ -52,6 +53,27 @@ def test_fleet_by_hand() -> None:
     assert (found.plain.replicas.value, found.speculative.replicas.value) == (5, 3)
     assert found.plain.usd_per_month.value == pytest.approx(5 * 2.5 * 730)
     assert found.speculative.usd_per_month.value == pytest.approx(3 * 2.5 * 730)
+
+
+def test_a_promise_that_the_bill_does_not_look_at_is_said() -> None:
+    """The bill is the same with it, and a line says so; without one there is none."""
+    asked = SERVED | {"demand_requests_per_second": 5, "prompt_tokens": 1000}
+    free, promised = (Scenario(**asked, **more) for more in ({}, {"slo_ttft_ms": 1.0}))
+    bills = [bill(predict(s)) for s in (free, promised)]
+    assert bills[0].speculative.replicas == bills[1].speculative.replicas
+    assert promised_words(free) == ""
+    assert promised_words(promised).endswith(
+        "(First token at most 1.00 ms): How many GPUs? and specmath capacity do."
+    )
+    # They compute their steps: of times that were given they tell nothing.
+    assert "capacity do, of a GPU and models." in promised_words(Scenario(**TIMES, slo_tpot_ms=9))
+
+
+def test_the_command_line_says_what_the_bill_leaves_out(capsys: Any) -> None:
+    words = ("cost", "--gpu", "h100", "--model", "Llama-3.1-8B", "--draft", "eagle3", "--alpha",
+             "0.7", "--gamma", "4", "--prompt-tokens", "1024", "--slo-tpot-ms", "10")  # fmt: skip
+    main([*words])
+    assert "does not look at what is promised" in capsys.readouterr().out
 
 
 def test_the_bill_falls_only_when_a_replica_leaves() -> None:

@@ -11,7 +11,14 @@ from specmath.frontier import frontier
 from specmath.numbers import usd
 from specmath.predict import Prediction
 from specmath.tables import beside, bill_sheet, bill_table, load_table
-from specmath.words.bill import AT_A_RATE, ONLY_WHOLE, busy_words, energy_words, served_words
+from specmath.words.bill import (
+    AT_A_RATE,
+    ONLY_WHOLE,
+    busy_words,
+    energy_words,
+    promised_words,
+    served_words,
+)
 from specmath.words.load import cheapest_sentence
 
 
@@ -35,7 +42,8 @@ BOXES = {
 
 def show_bill(prediction: Prediction, found: Bill | None) -> None:
     """Replicas, dollars and energy, plain and speculative."""
-    st.markdown(verbatim(served_words(prediction.scenario, found)))
+    s = prediction.scenario
+    st.markdown(verbatim(" ".join(filter(None, (served_words(s, found), promised_words(s))))))
     if found is None:
         return
     shown = bill_table(found)

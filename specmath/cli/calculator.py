@@ -28,6 +28,7 @@ from specmath.words.bill import (
     bill_sentence,
     busy_words,
     energy_words,
+    promised_words,
     served_words,
 )
 from specmath.words.notes import prediction_row
@@ -118,6 +119,8 @@ def cost_command(style: str, scenario_file: str | None, **options: Any) -> None:
         s = prediction.scenario
         said = (busy_words(prediction), energy_words(prediction), ONLY_WHOLE)
         say(f"\n{bill_sentence(prediction, found)}\n{served_words(s, found)}")
+        if told := promised_words(s):
+            say(told)
         say_each("Note: ", said)
 
 

@@ -6,7 +6,7 @@ from specmath.bill import Bill
 from specmath.estimate import Estimate
 from specmath.numbers import changed, interval, significant, usd
 from specmath.predict import Prediction
-from specmath.scenario import Scenario
+from specmath.scenario import SPECS, Scenario
 from specmath.words.load import LOADS
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "busy_words",
     "energy_words",
     "falls",
+    "promised_words",
     "served_words",
 ]
 
@@ -26,6 +27,8 @@ AT_A_RATE = (
     "bill."
 )
 """In place of cost over load in an open loop."""
+PROMISES = ("slo_tpot_ms", "slo_ttft_ms", "slo_e2e_ms")
+"""Fields in which a time is promised."""
 UNPRICED = "Dollars are unknown until the price of a GPU hour is given."
 
 
@@ -114,6 +117,22 @@ def served_words(s: Scenario, found: Bill | None) -> str:
         carried = f"what {s.replicas:,} replicas without speculation carry, {demand} tokens/s"
         return f"Served: {carried}. {kept}"
     return f"Served: {demand} output tokens a second. {kept}"
+
+
+def promised_words(s: Scenario) -> str:
+    """That the bill does not look at what is promised; "" where nothing is."""
+    said = [
+        f"{SPECS[name].label} {significant(asked)} ms"
+        for name in PROMISES
+        if (asked := getattr(s, name)) is not None
+    ]
+    if not said:
+        return ""
+    how = "" if s.costs.computed else ", of a GPU and models"
+    return (
+        f"The bill does not look at what is promised ({', '.join(said)}): How many GPUs? and "
+        f"specmath capacity do{how}."
+    )
 
 
 def busy_words(p: Prediction) -> str:
