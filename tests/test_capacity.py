@@ -16,6 +16,7 @@ import pytest
 from specmath.capacity import SLOS, At, Capacity, capacity, server_of
 from specmath.checks import InputError
 from specmath.cli import main
+from specmath.numbers import significant
 from specmath.predict import Prediction, predict
 from specmath.scenario import Scenario
 from specmath.scenario.files import build, from_toml, revised, to_link, to_toml
@@ -353,7 +354,9 @@ def test_ranges_hold_the_middle_and_widen_towards_the_largest_rate() -> None:
         widths = [a.tpot.high / a.tpot.low for a in arm.at if a.tpot.high and a.tpot.low]
         assert all(w <= v * (1 + 1e-9) for w, v in pairwise(widths))
     # What both arms share cancels: the low end of one does not meet the high end of the other.
-    assert " of its range up to " in crossover_sentence(found)
+    said = crossover_sentence(found)
+    assert said.startswith("In the middle of its range γ=3 is faster ")
+    assert f"at the low end of its range too, up to {significant(found.surely)} requests/s." in said
 
 
 def test_where_no_rate_is_within_it_at_worst_replicas_have_no_end() -> None:

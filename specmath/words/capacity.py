@@ -314,16 +314,15 @@ def crossover_sentence(found: Capacity) -> str:
     if found.crossover == 0.0:
         return f"{drafts} is slower at every rate."
     surely = (
-        f"on all of its range up to {significant(found.surely)}"
-        if found.surely
-        else "though at no rate on all of its range"
-    )
+        f"It surely is faster, at the low end of its range too, up to {significant(found.surely)} "
+        "requests/s." if found.surely
+        else "At the low end of its range it is faster at no rate."
+    )  # fmt: skip
+    middle = f"In the middle of its range {drafts} is faster"
     if found.crossover is None:
-        return f"{drafts} is faster at every rate that both carry, {surely} requests/s."
-    said = (
-        f"{drafts} is faster below {significant(found.crossover)} requests/s of one "
-        f"replica, {surely}, and slower above."
-    )
+        return f"{middle} at every rate that a replica carries in both arms. {surely}"
+    at = f"{significant(found.crossover)} requests/s of one replica"
+    said = f"{middle} below {at}, and slower above. {surely}"
     switched = found.switched
     assert switched is not None
     if not switched.within.value:
