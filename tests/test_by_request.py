@@ -495,7 +495,7 @@ def test_a_tax_that_was_measured() -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"gamma_by": "batch"}, "gamma_by must be one or request, got batch"),
+        ({"gamma_by": "batch"}, 'gamma_by must be "one" or "request", got "batch"'),
         ({"gamma_by": "request", "segments": []}, "needs at least 2 segments, got 1"),
         ({"per_request_tax": -1}, "per_request_tax must be percent >= 0 and <= 100, got -1"),
         ({"per_request_tax": 101}, "per_request_tax must be percent >= 0 and <= 100, got 101"),

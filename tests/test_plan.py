@@ -161,6 +161,8 @@ def test_a_trace_stands_for_its_means(tmp_path) -> None:
         ({}, [{"share": 1 / 200}] * 200, "at most 32 segments, got 200"),
         ({}, [{"share": 0.5, "name": "a", "alpha": 2}, {"share": 0.5}],
          "chat: a: alpha must be a finite number >= 0 and <= 1, got 2"),
+        ({"trace": "azure-code"}, None,
+         r"chat: trace must be a segment's: it is a field of \[\[endpoints\.segments\]\]"),
         ({"day": [1, 2]}, None, "day must have 24 numbers, one an hour, got 2"),
         ({"day": [0] * 24}, None, "day must have an hour with requests"),
         ({"gpu": None, "model": None, "draft": None, "c": 0.1}, None,

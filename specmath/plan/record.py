@@ -194,6 +194,8 @@ def _endpoint(called: str, given: Mapping[str, Any], traces: Traces) -> PlannedE
     own = {n: v for n, v in given.items() if n not in ("name", "segments", "day")}
     if wrong := [n for n in own if n in NOT_OF_AN_ENDPOINT]:
         raise InputError(f"{wrong[0]} must be left out of a plan: it follows from {RATE}")
+    if TRACE in own:
+        raise InputError(f"{TRACE} must be a segment's: it is a field of [[endpoints.segments]]")
     listed = list(given.get("segments") or [{"name": called}])
     if len(listed) > MOST_SEGMENTS:
         raise InputError(
@@ -226,11 +228,12 @@ def _gamma_by(given: Any, segments: int) -> GammaBy:
     if found == "one":
         return "one"
     if found != "request":
-        raise InputError(f"{GAMMA_BY} must be {' or '.join(get_args(GammaBy))}, got {short(given)}")
+        may = " or ".join(f'"{word}"' for word in get_args(GammaBy))
+        raise InputError(f'{GAMMA_BY} must be {may}, got "{short(given)}"')
     if segments < 2:
         raise InputError(
-            f"{GAMMA_BY}=request needs at least 2 segments, got {segments}: requests that are all "
-            "alike draft alike"
+            f'{GAMMA_BY} = "request" needs at least 2 segments, got {segments}: requests that are '
+            "all alike draft alike"
         )
     return "request"
 
