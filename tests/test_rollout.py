@@ -26,7 +26,13 @@ from specmath.rollout.file import from_file, is_rollout, to_file
 from specmath.rollout.samples import power_of, quantile_requests, requests_needed
 from specmath.scenario import Scenario
 from specmath.scenario.files import from_toml
-from specmath.tables.rollout import checklist_table, exported_table, held_table, stop_table
+from specmath.tables.rollout import (
+    checklist_table,
+    exported_table,
+    held_table,
+    requests_table,
+    stop_table,
+)
 from specmath.words.review import review_said, review_warnings
 from specmath.words.rollout import rollout_notes, rollout_sentence, stopped_words
 
@@ -157,7 +163,7 @@ def test_a_measured_spread_stands_in_both_arms_and_acceptance_adds() -> None:
     assert (least.measured, found.measured) == (False, True)
     assert least.requests is not None
     assert found.requests is not None
-    assert found.requests > least.requests
+    assert of(cv=2.0, **GIVEN).requests > least.requests
     # Never less than what prompts alone give.
     busy = of(**SERVED)
     assert of(cv=1e-3, **SERVED).variation == busy.variation
@@ -219,16 +225,31 @@ def test_the_smallest_change_and_where_there_is_none() -> None:
     assert "nothing to show" in rollout_sentence(nothing)
 
 
+def test_no_fewer_than_30_are_told_wherever_the_number_stands() -> None:
+    """The test alone would be content with a handful; beyond the floor it says how many."""
+    found = of(**SERVED)
+    small = requests_needed(found.speedup.value, *found.variation)
+    assert small is not None
+    assert small < 30 == found.requests == found.requests_smallest
+    assert 30 < found.tested(1.01, 0.2, 0.2) == requests_needed(1.01, 0.2, 0.2)
+    assert found.tested(1.0, 0.2, 0.2) is None
+    assert requests_table(found).column("requests").values == (30, 30)
+    assert "at least 30 requests in each arm" in rollout_sentence(found)
+    assert any(note.startswith("At least 30 requests") for note in rollout_notes(found))
+
+
 def test_stop_rules() -> None:
     found = of(**SERVED)
     table = stop_table(found)
     assert table.column("limit").values[0] == found.breakeven.value
     assert table.column("limit").values[1] == 1e3 * found.expected["tpot"].plain.value
     assert table.column("side").values[:2] == ("below", "above")
-    assert found.stop_requests == requests_needed(
+    needed = requests_needed(
         found.expected["tokens_per_step"].speculative.value / found.breakeven.value,
         0.0, found.steps_variation,
     )  # fmt: skip
+    assert needed is not None
+    assert found.stop_requests == max(30, needed)
     hopeless = of(**GIVEN | {"c": 1.5})
     assert hopeless.stop_requests is None
     assert any("No tokens per step are enough" in note for note in rollout_notes(hopeless))

@@ -127,7 +127,7 @@ def rollout(
     >>> from specmath import Scenario, predict
     >>> found = rollout(predict(Scenario(alpha=0.8, c=0.1, gamma=4, overhead=0.1)), cv=0.3)
     >>> round(found.speedup.value, 2), found.requests, round(found.breakeven.value, 2)
-    (2.24, 4, 1.5)
+    (2.24, 30, 1.5)
     """
     shown = trial(prediction, power=power, significance=significance, cv=cv)
     found = tails(prediction, (0.99,))

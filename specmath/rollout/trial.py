@@ -6,6 +6,10 @@ that is the least. A spread that was measured on plain decoding stands in both a
 acceptance adds comes on top:
 
     v₀² = max(measured, computed)²        v₁² = v₀² + max(0, computed₁² − computed₀²)
+
+No fewer than 30 in each arm are told, however large the change is: the test takes the spread from
+the requests themselves, and means of skewed times are near normal from about there (a rule of
+thumb).
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from specmath.rollout.samples import requests_needed
 from specmath.speculation import ROUNDING
 from specmath.tails import tails
 
-__all__ = ["Trial", "trial"]
+__all__ = ["FLOOR", "Trial", "trial"]
+
+FLOOR = 30
+"""Requests in each arm below which neither is their spread seen nor is a mean near normal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +66,8 @@ class Trial:
 
     @property
     def requests(self) -> int | None:
-        """Requests in each arm that show the speedup; None where none is predicted."""
+        """Requests in each arm that show the speedup, at least `FLOOR`; None where none is
+        predicted."""
         return self.needed(self.speedup.value)
 
     @property
@@ -69,14 +77,15 @@ class Trial:
         return None if self.smallest is None else self.needed(self.smallest)
 
     def needed(self, ratio: float) -> int | None:
-        """Requests in each arm that show this ratio of mean TPOT."""
+        """Requests in each arm that show this ratio of mean TPOT, at least `FLOOR`."""
         return self.tested(ratio, *self.variation)
 
     def tested(self, ratio: float, before: float, after: float) -> int | None:
-        """Requests in each arm that show a ratio of means at these spreads."""
-        return requests_needed(
+        """Requests in each arm that show a ratio of means at these spreads, at least `FLOOR`."""
+        needed = requests_needed(
             ratio, before, after, power=self.power, significance=self.significance
         )
+        return None if needed is None else max(FLOOR, needed)
 
 
 def trial(

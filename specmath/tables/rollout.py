@@ -11,7 +11,7 @@ from specmath.predict import Prediction
 from specmath.review.drift_causes import RULES
 from specmath.review.planned import held
 from specmath.rollout import QUANTITIES, Name, Rollout
-from specmath.rollout.trial import Trial, trial
+from specmath.rollout.trial import FLOOR, Trial, trial
 from specmath.tables.columns import ends_of
 from specmath.tables.table import Column, Table
 from specmath.words.rollout import CHANGES, TELLS, Change, engine_of, stop_rules
@@ -57,7 +57,8 @@ def requests_table(found: Rollout) -> Table:
         Column("speedup", "Speedup", "×", "Mean TPOT before over after",
                tuple(speedup for speedup, _ in rows.values()), format="0.00"),
         Column("requests", f"Requests in each arm{least}", "",
-               "Whose mean TPOT shows it at this power; empty: none can",
+               "Whose mean TPOT shows it at this power, no fewer than "
+               f"{FLOOR}; empty: none can",
                tuple(count for _, count in rows.values()), format="#,##0"),
         Column("power", "Power", "%", "Chance to see it", (100 * found.power,) * 2, format="0"),
         Column("significance", "Significance", "%",
@@ -151,7 +152,8 @@ def trials_table(found: PlanAnswer) -> Table:
         *ends_of(("walltime_improvement", "Speedup", "×", "Time per token, before over after",
                   "0.00"), [s.prediction.speedup for _, s, _ in rows]),
         Column("requests", "Requests in each arm, at least", "",
-               "Of this kind, that show the expected change; empty: none can, or nothing is tried",
+               f"Of this kind, that show the expected change, no fewer than {FLOOR}; empty: none "
+               "can, or nothing is tried",
                tuple(None if t is None else t.requests for _, _, t in rows), format="#,##0"),
         Column("requests_smallest", "For the smallest change", "",
                "That show the smallest change in its range; empty: the range includes none",

@@ -9,6 +9,7 @@ from specmath.logs.reading import Reading
 from specmath.numbers import count, faster, interval, ms, ratio, significant
 from specmath.rollout import QUANTITIES, Name, Rollout
 from specmath.rollout.samples import quantile_requests
+from specmath.rollout.trial import FLOOR
 from specmath.scenario import Scenario
 
 __all__ = [
@@ -158,6 +159,8 @@ def rollout_notes(found: Rollout) -> tuple[str, ...]:
         f"they serve: run each arm {RUNS} times or more, in turns, and give review both.",
         "The same in both arms: traffic or prompts in the same order, load, lengths, sampling, "
         "seed, engine version. Change nothing but speculation.",
+        f"At least {FLOOR} requests in each arm, however large the change: fewer do not show their "
+        "own spread, and a mean of skewed times is near normal from about there.",
         f"p99 has an interval with an upper end from "
         f"{quantile_requests(0.99, found.significance):,} requests in each arm.",
     ]
