@@ -316,9 +316,9 @@ def by_gamma_sentence(found: Capacity) -> str:
 
 
 LONG_PROMPTS = (
-    "A prompt of that length takes many steps, and who comes waits for a place in memory too, which "
-    "is not in it: against the simulation the first token of 16,000 tokens is 9% short at half of "
-    "the largest rate, 22% at three quarters and 58% at nine tenths (docs/simulate.md)."
+    "A prompt of that length takes many steps, and who comes waits for a place in memory too, "
+    "which is not in it: against the simulation the first token of 16,000 tokens is 9% short at "
+    "half of the largest rate, 22% at three quarters and 58% at nine tenths (docs/simulate.md)."
 )
 
 
