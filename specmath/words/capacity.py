@@ -339,6 +339,9 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
             "factor as there."
         )
     notes += pool_notes(found)
+    for name in ("prefill_tensor_parallel", "transfer_gb_per_second"):
+        if s.decode_only != "yes" and getattr(s, name) is not None:
+            notes.append(f"{SPECS[name].label} is of decode-only workers, and is not used here.")
     fresh = (s.prompt_tokens or 0) * (1.0 - s.prefix_hit)
     if s.decode_only != "yes" and fresh > s.chunk_tokens / 2:
         notes.append(LONG_PROMPTS)
