@@ -113,11 +113,12 @@ class Trial:
                 f"{FEW} of those counted may miss a promise, got {self.requests:,}"
             )
 
-    def count(self, output_tokens: float) -> int:
-        """Requests that come, of so many output tokens in the mean."""
+    def count(self, output_tokens: float, chunks: float = 1.0) -> int:
+        """Requests that come, of so many output tokens in the mean, and of prompts that so many
+        steps read."""
         if self.requests is not None:
             return self.requests
-        usual = min(MOST_USUAL, round(TOKENS / output_tokens))
+        usual = round(min(MOST_USUAL / max(chunks, 1.0), TOKENS / output_tokens))
         return max(usual, least_requests(self.attainment))
 
 

@@ -320,7 +320,8 @@ def _bare(s: Scenario) -> Scenario:
 
 
 def promised(prediction: Prediction) -> tuple[Promise, ...]:
-    """What the scenario promises; of several kinds of request, what each one's does."""
+    """What the scenario promises; of several kinds of request, what each one's does. A request of
+    one token has no time per token."""
     parts = prediction.endpoint.parts
     said: list[tuple[int | None, Scenario]] = [(i, part.scenario) for i, part in enumerate(parts)]
     said = said or [(None, prediction.scenario)]
@@ -329,6 +330,7 @@ def promised(prediction: Prediction) -> tuple[Promise, ...]:
         for i, s in said
         for name in SLOS
         if (each := getattr(s, f"slo_{name}_ms")) is not None
+        and (name != "tpot" or s.output_tokens > 1)
     )
 
 

@@ -78,6 +78,12 @@ class Promise:
     seconds: float
     part: int | None = None
 
+    @property
+    def most(self) -> float:
+        """With what rounding may add to a time that is just as long: who waits elsewhere is given
+        all that is left of it."""
+        return self.seconds * (1.0 + 1e-9)
+
 
 @dataclass(frozen=True, eq=False)
 class Before:
@@ -192,7 +198,7 @@ class Carried:
         own = of.prompt + self.grid.at(kind.beyond, beside) * self.factors
         alone = self.alone * self.factors
         first = first_token(kind.chunks, self.grid.ahead, of.step, alone, of.batch, own)
-        first = first + queue_seconds(of, self.kinds[0].room, self.requests.unequal)
+        first = first + queue_seconds(of, self.kinds[0].room, self.grid.unequal_at(of.batch))
         told = None if kind.before is None else kind.before.first
         return _times(kind, self.tokens, of.batch, of.tpot, first, told)
 
@@ -216,6 +222,7 @@ class Carried:
             g, verify=g.verify[:, chosen], draft=g.draft[:, chosen], extra=g.extra[:, chosen],
             prompts=g.prompts[:, chosen], most=g.most[chosen],
             sharing=None if g.sharing is None else g.sharing[:, chosen],
+            unequal=None if g.unequal is None else g.unequal[:, chosen],
         )  # fmt: skip
         kinds = tuple(kind.only(chosen) for kind in self.kinds)
         return replace(self, grid=grid, factors=self.factors[chosen], kinds=kinds)
@@ -282,7 +289,7 @@ class Carried:
         """Each time that is promised over what is promised, [promises, rates, γ]: they rise with
         the rate."""
         times = {part: self._times(part, found) for part in {each.part for each in promises}}
-        return np.stack([times[each.part][each.name] / each.seconds for each in promises])
+        return np.stack([times[each.part][each.name] / each.most for each in promises])
 
     def _full(self) -> list[Limit]:
         """What limits λ_max over γ: memory where twice the sequences, each as dear as the last
@@ -311,9 +318,10 @@ class Carried:
         if gamma == 0:
             return None
         both = self.only(0, gamma)
-        low, high = 0.0, float(both.most.min()) * (1.0 - 1e-9)
+        high = float(both.most.min()) * (1.0 - 1e-9)
+        # The first rates are dense near the largest, where times rise most.
+        rates = high * (1.0 - np.linspace(1.0, 0.0, SWEEP) ** 2)
         for _ in range(SWEEPS):
-            rates = np.linspace(low, high, SWEEP)
             tpot = both.over(rates)["tpot"]
             slower = np.flatnonzero(tpot[:, 1] >= tpot[:, 0])
             if not slower.size:
@@ -321,6 +329,7 @@ class Carried:
             if slower[0] == 0:
                 return float(rates[0])
             low, high = float(rates[slower[0] - 1]), float(rates[slower[0]])
+            rates = np.linspace(low, high, SWEEP)
         return 0.5 * (low + high)
 
     def estimate(self, value: float, points: FloatArray) -> Estimate:
@@ -367,7 +376,9 @@ class Carried:
         )
         rate = np.array(USES)[:, None, None] * most
         of = open_loop(self.requests.decoded_tokens, rate, tokens, held, step, prompt, SETTLED)
-        queue = queue_seconds(of, one.kinds[0].room, self.requests.unequal)
+        unequal = one.grid.unequal
+        differ = 1.0 if unequal is None else np.interp(of.batch - 1.0, g.batches, unequal[:, 0])
+        queue = queue_seconds(of, one.kinds[0].room, differ)
 
         def times(part: int | None) -> Mapping[str, FloatArray]:
             kind = one._kind(part)
@@ -424,10 +435,10 @@ class Points:
         best = self.most
         for promise in promises:
             times = self.times(promise.part)[promise.name]
-            after, share = _between(-1.0 / np.maximum(times, TINY), -1.0 / promise.seconds)
+            after, share = _between(-1.0 / np.maximum(times, TINY), -1.0 / promise.most)
             met = _mixed(self.rate, after, share)
-            rate = np.where(times[-1] <= promise.seconds, self.most, met)
-            best = np.minimum(best, np.where(times[0] <= promise.seconds, rate, 0.0))
+            rate = np.where(times[-1] <= promise.most, self.most, met)
+            best = np.minimum(best, np.where(times[0] <= promise.most, rate, 0.0))
         return best
 
 

@@ -215,8 +215,9 @@ def _requests(p: Prediction, trial: Trial, traffic: Traffic | None) -> Traffic:
     if not trial.trace:
         if s.prompt_tokens is None and s.decode_only != "yes":
             raise InputError("goodput needs prompt_tokens, or a trace; got none")
+        chunks = (s.prompt_tokens or 0) * (1.0 - s.prefix_hit) / s.chunk_tokens
         return poisson(1.0, s.prompt_tokens or 0, s.output_tokens,
-                       requests=trial.count(s.output_tokens), seed=trial.seed,
+                       requests=trial.count(s.output_tokens, chunks), seed=trial.seed,
                        spreads=(s.prompt_spread, s.output_spread))  # fmt: skip
     every = shipped_trace(trial.trace) if traffic is None else traffic
     found = first_requests(every, trial.count(float(every.output_tokens.mean())), None)

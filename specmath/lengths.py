@@ -17,7 +17,8 @@ from specmath.checks import FloatArray, IntArray, real, whole
 
 __all__ = ["drawn", "in_groups", "spread_of_lengths"]
 
-EDGES = (0.0, 0.05, *(i / 10 for i in range(1, 10)), 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+EDGES = (0.0, 0.05, *(i / 10 for i in range(1, 10)), 0.95, 0.98, 0.99, 0.995, 0.999, 0.9997,
+         0.9999, 1.0)  # fmt: skip
 """Quantiles between which lengths are taken for one."""
 
 

@@ -200,7 +200,7 @@ def read_by(pair: ServedPair, asked: Requests) -> tuple[Read, Read]:
 
 def _read(pair: ServedPair, asked: Requests, *, speculative: bool) -> Read:
     r, place = replace(asked, decode_only=False), pair.place
-    lengths, shares = in_groups(math.sqrt(r.unequal - 1.0))
+    lengths, shares = in_groups(r.prompt_spread)
     lengths = np.rint(r.prompt_tokens * lengths)
     hit = r.prefix_hit_speculative if speculative else r.prefix_hit
     # Of a prompt that the cache holds whole, the last token is read again.

@@ -514,7 +514,7 @@ def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
     opened = endpoint.open or (plain is not None and plain.points is not None)
     one, tokens = np.ones(1), endpoint.scenario.output_tokens - 1
     arrivals = endpoint.scenario.request_rate or 0.0
-    unequal = endpoint.load.requests.unequal if endpoint.load is not None else 1.0
+    unequal = _unequal(endpoint, gamma)
     every: list[_Half] = []
     for i, (of, tpot, read) in enumerate(zip(halves, _plain_times(endpoint), reads, strict=True)):
         excess, factor = (endpoint.excess, endpoint.prompts) if i else (one, one)
@@ -534,6 +534,14 @@ def _arm(endpoint: Endpoint, gamma: int) -> _Arm:
     kind = (endpoint if plain is None else plain).basis.kind
     basis = Basis(kind, over=tuple(dict.fromkeys((*over, *endpoint.basis.over))))
     return _Arm(every[0], tuple(every[1:]), basis, opened)
+
+
+def _unequal(endpoint: Endpoint, gamma: int) -> float:
+    """E P²/(E P)² of the prompts that a request meets."""
+    load = endpoint.load
+    if load is None or load.grid.unequal is None:
+        return 1.0
+    return float(np.broadcast_to(load.grid.unequal_at(load.batch), load.batch.shape)[gamma])
 
 
 def _prompts(endpoint: Endpoint, gamma: int) -> tuple[Prompts, float]:

@@ -494,3 +494,17 @@ def test_the_command_says_both_pools(capsys: Capture) -> None:
     assert moved_words(found) in told
     own = [each if each != "yes" else "no" for each in words]
     assert "rows by pools need decode_only=yes" in fault(capsys, "capacity", *own, "--by", "pools")
+
+
+def test_any_first_token_beyond_the_least_is_kept() -> None:
+    """The queue is given all that the prompt leaves: rounding must not break the promise."""
+    for promised in range(120, 4000, 53):
+        found = capacity(predict(build({**ASKED_TTFT, "slo_ttft_ms": promised})))
+        assert found.plain.within.value > 0.0, promised
+        assert found.speculative.within.value > 0.0, promised
+
+
+ASKED_TTFT = {
+    "gpu": "h100", "model": "Llama-3.1-8B", "draft": "eagle3", "gamma": 4, "alpha": 0.7,
+    "prompt_tokens": 1024, "demand_requests_per_second": 100, "decode_only": "yes",
+}  # fmt: skip

@@ -162,6 +162,11 @@ class EndpointAnswer:
         return tuple(segment.name for segment in self.segments)
 
     @property
+    def more_gpus(self) -> bool:
+        """Whether it is to be measured because its fleet grows, though a token is faster."""
+        return self.do == "measure" and self.prediction.decision.action != "measure"
+
+    @property
     def arm(self) -> Arm:
         """What the plan buys: until it is measured, without speculation."""
         found = self.capacity
@@ -328,13 +333,20 @@ def _do(endpoint: PlannedEndpoint, action: str, found: Capacity, rate: float) ->
         return "unmet"
     if not ours:  # plain decoding alone keeps what is promised
         return "off"
-    if action == "measure":
+    if action == "measure" or (action != "skip" and more_gpus(found)):
         return "measure"
     crossover = found.crossover
     rates = [rate * share for share in endpoint.day if share] or [rate]
     if crossover is not None and min(rates) < crossover < max(rates):
         return "by load"
     return "off" if action == "skip" else "on"
+
+
+def more_gpus(found: Capacity) -> bool:
+    """Whether speculation needs more GPUs in the middle of the ranges, where both fleets are
+    known."""
+    plain, ours = found.plain.all_gpus, found.speculative.all_gpus
+    return plain is not None and ours is not None and ours.value > plain.value
 
 
 # ── segments ─────────────────────────────────────────────────────────────────────────────────

@@ -199,7 +199,7 @@ def _requests(s: Scenario, prompt_tokens: int) -> Requests:
         prefix_hit_speculative=hit,
         chunk_tokens=s.chunk_tokens,
         decode_only=s.decode_only == "yes",
-        unequal=1.0 + s.prompt_spread**2,
+        prompt_spread=s.prompt_spread,
     )
 
 

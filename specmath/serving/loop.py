@@ -22,7 +22,6 @@ All of it is a mean field: no spread of lengths. docs/simulate.md lays it beside
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,9 +82,8 @@ class Requests:
         Tokens of one step at most.
     decode_only
         Prompts are read by other workers.
-    unequal
-        E L² / (E L)² of the tokens that prompts bring, ≥ 1: of several kinds of request those who
-        come meet long ones more often. An open loop alone asks for it.
+    prompt_spread
+        Standard deviation over mean of the tokens of prompts, ≥ 0: lognormal.
     """
 
     prompt_tokens: int
@@ -98,7 +96,7 @@ class Requests:
     prefix_hit_speculative: float = 0.0
     chunk_tokens: int = CHUNK_TOKENS
     decode_only: bool = False
-    unequal: float = 1.0
+    prompt_spread: float = 0.0
 
     def __post_init__(self) -> None:
         whole("prompt_tokens", self.prompt_tokens, 0)
@@ -106,7 +104,7 @@ class Requests:
         whole("chunk_tokens", self.chunk_tokens, 1)
         for name in ("prefix_hit", "prefix_hit_speculative"):
             real(name, getattr(self, name), 0, 1)
-        real("unequal", self.unequal, 1)
+        real("prompt_spread", self.prompt_spread, 0)
         loads = (self.batch, self.concurrency, self.request_rate)
         if sum(load is not None for load in loads) != 1:
             raise InputError(
@@ -203,7 +201,8 @@ class Grid:
     verify, draft, extra, prompts: shape (batches, γ); a prompt's seconds are what it adds to the
     steps that it shares. most: B_max of each γ, at least 1. groups: of GPUs, each of which takes a
     step's tokens of its own. ahead: steps that are planned before the one under way ends. sharing:
-    what two prompts add in one step beyond twice one, as `prompts`; None: nothing.
+    what two prompts add in one step beyond twice one, as `prompts`; None: nothing. unequal: E P² /
+    (E P)² of prompts that differ, as `prompts`; None: 1.
     """
 
     batches: FloatArray
@@ -215,6 +214,7 @@ class Grid:
     groups: int = 1
     ahead: float = 0.0
     sharing: FloatArray | None = None
+    unequal: FloatArray | None = None
 
     @classmethod
     def of(cls, pair: ServedPair, requests: Requests, top: int) -> Grid:
@@ -231,11 +231,15 @@ class Grid:
             others = batches.astype(float)
         parts = pair.parts_grid(batches, [pair.context_tokens], gammas)
         verify, draft, extra = (part[:, 0] for part in parts)
-        prompts = prompt_seconds(pair, requests, others[:, None], gammas)
+        prompts, squares = _moments(pair, requests, others[:, None], gammas)
         groups, ahead = pair.place.attention_dp, float(pair.engine.hides_host)
         sharing = None if requests.request_rate is None else _sharing(pair, requests, others, top)
         b = batches.astype(float)
-        return cls(b, verify, draft, extra, prompts, most, groups, ahead, sharing)
+        unequal = None
+        if requests.prompt_spread:
+            some = prompts > 0.0
+            unequal = np.where(some, squares / np.where(some, prompts, 1.0) ** 2, 1.0)
+        return cls(b, verify, draft, extra, prompts, most, groups, ahead, sharing, unequal)
 
     def at(self, values: FloatArray, batch: FloatArray) -> FloatArray:
         """`values` (batches, γ) at a real-valued batch of each γ, linear between the grid's."""
@@ -267,6 +271,10 @@ class Grid:
             return alone
         m = np.maximum(each_step, 1e-9)
         return np.asarray(alone + self.at(self.sharing, beside) * (1.0 + np.expm1(-m) / m))
+
+    def unequal_at(self, batch: FloatArray) -> FloatArray | float:
+        """E P²/(E P)² of each γ."""
+        return 1.0 if self.unequal is None else self.at(self.unequal, np.maximum(batch - 1.0, 1.0))
 
     def shared(self, step: FloatArray, company: FloatArray) -> FloatArray:
         """Seconds of a step that reads a prompt, less what the prompt adds: that of whoever
@@ -411,10 +419,19 @@ def prompt_seconds(
     pair: ServedPair, r: Requests, others: FloatArray, gammas: IntArray
 ) -> FloatArray:
     """P beside so many others, at those γ: both broadcast. Of lengths that spread, the mean."""
-    lengths, shares = in_groups(math.sqrt(r.unequal - 1.0))
+    return _moments(pair, r, others, gammas)[0]
+
+
+def _moments(
+    pair: ServedPair, r: Requests, others: FloatArray, gammas: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """E P and E P² of the same."""
+    lengths, shares = in_groups(r.prompt_spread)
     each = _prompts(pair, r, np.rint(r.prompt_tokens * lengths), np.asarray(others)[..., None])
-    plain, drafting = (seconds @ shares for seconds in each)
-    return np.where(gammas == 0, plain, drafting)
+    mean, square = (
+        np.where(gammas == 0, *(seconds**power @ shares for seconds in each)) for power in (1, 2)
+    )
+    return mean, square
 
 
 def chunks_of(r: Requests, count: int) -> FloatArray:
@@ -482,7 +499,7 @@ def _open(grid: Grid, r: Requests, tokens: FloatArray, most_requests: FloatArray
         grid.prompt,
     )  # fmt: skip
     batch, step, prompt = found.batch[0], found.step[0], found.prompt[0]
-    queue = queue_seconds(found, room_for(r, len(tokens)), r.unequal)[0]
+    queue = queue_seconds(found, room_for(r, len(tokens)), grid.unequal_at(found.batch))[0]
     ttft = _first_token(grid, r, batch, prompt) + queue
     longer = np.where(rate < most_requests, 1.0, UNENDING)
     tpot = found.tpot[0]

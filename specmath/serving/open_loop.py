@@ -237,7 +237,7 @@ def _full(
     return Filled(held, rate, seconds, each, 1.0 - 1.0 / u, tpot)
 
 
-def queue_seconds(of: Filled, room: ArrayLike, unequal: float = 1.0) -> FloatArray:
+def queue_seconds(of: Filled, room: ArrayLike, unequal: ArrayLike = 1.0) -> FloatArray:
     """What a prompt waits for others, beyond half a step of those who decode, seconds: 0 at λ = 0.
 
     Parameters
@@ -249,14 +249,14 @@ def queue_seconds(of: Filled, room: ArrayLike, unequal: float = 1.0) -> FloatArr
     unequal
         E P² / (E P)² of prompts that differ, ≥ 1.
     """
-    many, prompt = np.asarray(room, dtype=float), of.prompt
+    many, prompt, differ = np.asarray(room, dtype=float), of.prompt, np.asarray(unequal)
     busy = np.minimum(of.busy, MOST_BUSY)
     decodes = np.minimum(of.batch - 1.0, 1.0) * of.step
-    found = decodes / (1.0 - busy) + unequal * prompt * busy / (1.0 - busy**2)
+    found = decodes / (1.0 - busy) + differ * prompt * busy / (1.0 - busy**2)
     together = (0.5 + busy) * found - 0.5 * decodes
     each = prompt + decodes / many
     used = np.minimum(busy * each / np.where(prompt > 0.0, prompt, 1.0), MOST_BUSY)
-    in_turn = unequal * used * each / (2.0 * (1.0 - used))
+    in_turn = differ * used * each / (2.0 * (1.0 - used))
     share = np.clip(many - 1.0, 0.0, 1.0)
     return np.asarray(share * together + (1.0 - share) * in_turn)
 

@@ -69,6 +69,7 @@ def columns(
         grid, verify=verify, draft=draft, extra=extra, prompts=grid.prompts[:, longest],
         most=grid.most[longest],
         sharing=None if grid.sharing is None else grid.sharing[:, longest],
+        unequal=None if grid.unequal is None else grid.unequal[:, longest],
     )  # fmt: skip
 
 

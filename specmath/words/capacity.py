@@ -76,7 +76,7 @@ def arm_name(found: Capacity, arm: Arm) -> str:
 # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
 
-def capacity_sentence(found: Capacity, kinds: Sequence[str] = ()) -> str:
+def capacity_sentence(found: Capacity, kinds: Sequence[str] = (), *, advise: bool = True) -> str:
     """GPUs with and without speculation, or the largest rate of a replica where no demand is
     given; where nothing meets what is promised, the best there is. `kinds`: what its kinds of
     request are called."""
@@ -101,10 +101,10 @@ def capacity_sentence(found: Capacity, kinds: Sequence[str] = ()) -> str:
     if not ours.within.value:
         without = f"{_gpus(plain)} without speculation"
         return f"{without} {served}{_month(plain)}. {_alone(ours, found, kinds)}"
-    return fleets_sentence(found, served)
+    return fleets_sentence(found, served, advise=advise)
 
 
-def fleets_sentence(found: Capacity, served: str) -> str:
+def fleets_sentence(found: Capacity, served: str, *, advise: bool = True) -> str:
     """`fleets_words`, and that it is open where it is, which arm needs fewer."""
     ours, plain = found.speculative, found.plain
     assert ours.replicas is not None
@@ -112,7 +112,7 @@ def fleets_sentence(found: Capacity, served: str) -> str:
     told = falls(ours.replicas.with_(plain.replicas, fewer))
     if ours.all_gpus and plain.all_gpus and ours.prefill is not None:
         told = falls(ours.all_gpus.with_(plain.all_gpus, fewer), "GPU")
-    return f"{_first(told)}{fleets_words(found, served)}."
+    return f"{_first(told) if advise else told}{fleets_words(found, served)}."
 
 
 def fleets_words(found: Capacity, served: str) -> str:
@@ -357,6 +357,13 @@ def by_gamma_sentence(found: Capacity) -> str:
     )
 
 
+LONG_PROMPTS = (
+    "A prompt of that length takes many steps, and who comes waits for a place in memory too, "
+    "which is not in it: against the simulation the first token of 16,000 tokens is 9% short at "
+    "half of the largest rate, 22% at three quarters and 58% at nine tenths (docs/simulate.md)."
+)
+
+
 def capacity_notes(found: Capacity) -> tuple[str, ...]:
     """What the capacity rests on, and what is not in it."""
     notes = [
@@ -374,6 +381,12 @@ def capacity_notes(found: Capacity) -> tuple[str, ...]:
             "factor as there."
         )
     notes += pool_notes(found)
+    for name in ("prefill_tensor_parallel", "transfer_gb_per_second"):
+        if s.decode_only != "yes" and getattr(s, name) is not None:
+            notes.append(f"{SPECS[name].label} is of decode-only workers, and is not used here.")
+    fresh = (s.prompt_tokens or 0) * (1.0 - s.prefix_hit)
+    if s.decode_only != "yes" and fresh > s.chunk_tokens / 2:
+        notes.append(LONG_PROMPTS)
     if found.demand is not None:
         assumed = s.headroom == type(s).model_fields["headroom"].default
         notes.append(

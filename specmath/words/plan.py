@@ -70,6 +70,12 @@ ASSUMED = (
 """What every plan rests on."""
 
 
+MORE_GPUS = (
+    "It is faster a token, but in the middle of the ranges its fleet needs more GPUs within what "
+    "is promised: a token's time is not what the bill follows."
+)
+
+
 def plan_sentence(found: PlanAnswer) -> str:
     """How many endpoints get it, and the bill of all."""
     kinds = {do: [e for e in found.endpoints if e.do == do] for do in DO}
@@ -80,7 +86,8 @@ def plan_sentence(found: PlanAnswer) -> str:
     whole = f"{'; '.join(said)}."
     if total == 1:
         (only,) = found.endpoints
-        return f"{whole} {capacity_sentence(only.capacity, only.kinds)}"
+        # What to do was said; of the fleet it is at most open.
+        return f"{whole} {capacity_sentence(only.capacity, only.kinds, advise=False)}"
     return f"{whole} {_bill(found)}"
 
 
@@ -128,7 +135,7 @@ def endpoint_said(answer: EndpointAnswer) -> Said:
         now = "" if answer.looked else f"{interval(after, ms)} instead of "
         because.append(f"p99 of a request's time per token {now}{interval(before, ms)}.")
     if answer.do == "measure":
-        because.append(verdict(p).reason)
+        because.append(MORE_GPUS if answer.more_gpus else verdict(p).reason)
     because.append(_fleets(answer))
     heads = {
         "on": f"On, with {_gamma(answer)}",
@@ -351,11 +358,23 @@ def day_sentence(answer: EndpointAnswer) -> str:
     )
 
 
+UNLIKE = 1.5
+"""Standard deviation over mean of prompts beyond which long ones crowd the others out of memory."""
+
+UNLIKE_KINDS = (
+    "prompts of its segments are so unlike that long ones crowd the others out of memory, which a "
+    "mean context does not know: near full load replicas carry less than said, without speculation "
+    "first. Serve the mix as a trace: specmath simulate --trace."
+)
+
+
 def plan_notes(found: PlanAnswer) -> tuple[str, ...]:
     """What the plan rests on, and what each segment's acceptance does."""
     notes = list(ASSUMED)
     for answer in found.endpoints:
         notes += [f"{answer.endpoint.name}: {said}" for said in pool_remarks(answer.capacity)]
+        if len(answer.segments) > 1 and answer.endpoint.scenario.prompt_spread > UNLIKE:
+            notes.append(f"{answer.endpoint.name}: {UNLIKE_KINDS}")
         for segment in answer.segments:
             called = answer.endpoint.name
             if len(answer.segments) > 1:

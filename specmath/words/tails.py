@@ -210,4 +210,13 @@ def _lengths_note(found: Tails) -> str:
         for name, each in (("outputs", output), ("prompts", prompt))
         if each
     ]
-    return f"Lengths are lognormal: {' and '.join(told)}. Real engines cut the longest."
+    short = LONG_ONES if prompt else ""
+    return f"Lengths are lognormal: {' and '.join(told)}. Real engines cut the longest.{short}"
+
+
+LONG_ONES = (
+    " A few very long prompts of others are taken for more that are less long: where outputs "
+    "hardly spread, p99 is 9% short at prompts of 1,000 tokens in the mean, 20% at 3,000 and 30 to "
+    "45% at 8,000 (spread 1). Goodput, on How many GPUs?, serves them one by one."
+)
+"""What prompts that spread leave out of the tail."""
