@@ -34,7 +34,7 @@ from specmath.speculation import ROUNDING
 __all__ = ["SLOS", "Arm", "At", "Capacity", "Limit", "Missed", "Prefill", "Slo", "aggregated",
            "bare_server", "capacity", "fleet_at", "pools_of", "promised", "server_of"]  # fmt: skip
 
-SHARES = (0.01, *(each / 20 for each in range(1, 20)), 0.98)
+SHARES = (0.01, *(each / 20 for each in range(1, 20)))
 """Of the largest rate of either arm, at which both are told."""
 
 

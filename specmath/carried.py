@@ -38,7 +38,7 @@ from specmath.serving.open_loop import Filled, filled, largest_rate, open_loop, 
 from specmath.serving.pair import ServedPair
 from specmath.serving.uneven import columns, uneven
 
-__all__ = ["SLOS", "Before", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
+__all__ = ["JUDGED", "SLOS", "Before", "Carried", "Limit", "Points", "Promise", "Slo", "carried"]
 
 Slo = Literal["tpot", "ttft", "e2e"]
 SLOS: tuple[Slo, ...] = ("tpot", "ttft", "e2e")
@@ -62,6 +62,9 @@ TINY = 1e-12
 
 NEAR = 1.0 - 1e-9
 """As near to the largest rate as a state is asked for."""
+
+JUDGED = 0.96
+"""Of λ_max, up to which arms are laid beside each other."""
 
 TWICE = 1.1
 """How many times the rate twice the memory must carry for memory to be what limits it."""
@@ -314,13 +317,13 @@ class Carried:
         return tuple(int(g) for g in np.argmin(np.where(able, tpot, np.inf), axis=1))
 
     def crossover(self, gamma: int) -> float | None:
-        """The first rate from which on speculation is slower; None up to what both carry."""
+        """The first rate from which on speculation is slower; None where it is not up to `JUDGED`
+        of what both carry."""
         if gamma == 0:
             return None
         both = self.only(0, gamma)
-        high = float(both.most.min()) * (1.0 - 1e-9)
-        # The first rates are dense near the largest, where times rise most.
-        rates = high * (1.0 - np.linspace(1.0, 0.0, SWEEP) ** 2)
+        # Beyond, a server is full and the law says nothing of who is the faster.
+        rates = np.linspace(0.0, JUDGED * float(both.most.min()), SWEEP)
         for _ in range(SWEEPS):
             tpot = both.over(rates)["tpot"]
             slower = np.flatnonzero(tpot[:, 1] >= tpot[:, 0])

@@ -423,10 +423,10 @@ def test_what_is_bought_is_what_is_told_beside_one_gamma() -> None:
         assert (a.name, a.gammas, a.replicas, a.tpot) == (b.name, b.gammas, b.replicas, b.tpot)
     ways = {way.name: way for way in apart.ways}
     assert {"one", "request", "dedicated"} <= {*ways}
-    assert ways["one"].gpus == shared.arm.all_gpus
+    assert ways["one"].gpus == shared.capacity.speculative.all_gpus
     assert ways["one"].tpot == shared.prediction.tpot
-    assert ways["request"].gpus == apart.arm.all_gpus
-    assert ways["request"].usd_per_month == apart.arm.usd_per_month
+    assert ways["request"].gpus == apart.capacity.speculative.all_gpus
+    assert ways["request"].usd_per_month == apart.capacity.speculative.usd_per_month
     assert ways["request"].rate == apart.capacity.speculative.within
     split = min((s.split for s in shared.segments if s.split), key=lambda each: each.gpus)
     assert ways["dedicated"].gpus.value == split.gpus

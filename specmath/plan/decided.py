@@ -343,10 +343,13 @@ def _do(endpoint: PlannedEndpoint, action: str, found: Capacity, rate: float) ->
 
 
 def more_gpus(found: Capacity) -> bool:
-    """Whether speculation needs more GPUs in the middle of the ranges, where both fleets are
-    known."""
+    """Whether speculation needs more GPUs in the middle of the ranges to keep what is promised,
+    where both fleets are known. Where nothing is, fleets are of full load, where nobody waits for
+    a token."""
     plain, ours = found.plain.all_gpus, found.speculative.all_gpus
-    return plain is not None and ours is not None and ours.value > plain.value
+    if plain is None or ours is None or not (found.slo or found.apart):
+        return False
+    return ours.value > plain.value
 
 
 # ── segments ─────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from specmath.capacity import Arm, Capacity, Limit, Slo
+from specmath.carried import JUDGED
 from specmath.estimate import Estimate
 from specmath.numbers import count, significant, usd
 from specmath.scenario import SPECS
@@ -320,7 +321,7 @@ def crossover_sentence(found: Capacity) -> str:
     )  # fmt: skip
     middle = f"In the middle of its range {drafts} is faster"
     if found.crossover is None:
-        return f"{middle} at every rate that a replica carries in both arms. {surely}"
+        return f"{middle} at every rate up to {JUDGED:.0%} of what both arms carry. {surely}"
     at = f"{significant(found.crossover)} requests/s of one replica"
     said = f"{middle} below {at}, and slower above. {surely}"
     switched = found.switched
