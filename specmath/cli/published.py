@@ -12,7 +12,7 @@ import click
 from specmath.cli.logs import LOG, read_files
 from specmath.cli.options import FILE, format_option, read_text
 from specmath.cli.output import print_table
-from specmath.cli.terminal import progress, say, say_json
+from specmath.cli.terminal import progress, progress_ended, say, say_json
 from specmath.published.case import cases_of, shipped
 from specmath.published.kept import kept
 from specmath.published.rows import read
@@ -91,7 +91,7 @@ def _scored(file: str | None, predictions: str | None) -> list[Scored]:
             progress(f"{done:,} of {len(cases):,} rows")
 
     found = score(cases, told=told)
-    progress("")
+    progress_ended()
     return found
 
 

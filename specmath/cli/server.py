@@ -21,7 +21,7 @@ from specmath.cli.options import (
 )
 from specmath.cli.output import Row, print_rows
 from specmath.cli.stopping import run_stoppable
-from specmath.cli.terminal import progress, say, say_each
+from specmath.cli.terminal import progress, progress_ended, say, say_each
 from specmath.foreign import json_of, of_type
 from specmath.logs import Reading, read
 from specmath.measure.pairs import smollm2_prompts
@@ -161,7 +161,13 @@ def _run(base: str, plan: LoadPlan, name: str, checkpoint: Checkpoint) -> Load:
 
 def teller(name: str) -> Callable[[int, int], None]:
     """Who hears of progress, and says it on the screen."""
-    return lambda done, total: progress(f"{name}: {done}/{total}" + "\n" * (done == total))
+
+    def told(done: int, total: int) -> None:
+        progress(f"{name}: {done}/{total}")
+        if done == total:
+            progress_ended()
+
+    return told
 
 
 def server_prompts(path: str | None) -> list[Prompt]:

@@ -180,6 +180,7 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
 
 def prepare_streams() -> None:
     """Whatever the encoding of the streams, nothing that is printed raises."""
+    _Lines.said = None  # a work before this one may have ended without a word
     codecs.register_error("specmath.spell", _spell)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
