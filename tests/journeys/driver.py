@@ -203,14 +203,22 @@ class Visitor:
         self.box(label).press("Enter")
 
     def choose(self, label: str, option: str) -> None:
-        """Open a box until its options stand: what a page draws late closes it again."""
+        """Open a box until its options stand, and one is taken: what a page draws late closes it
+        again, before it is looked at or before it is pressed."""
         found = self.page.get_by_role("option", name=option, exact=True)
 
         def stands() -> None:
             assert found.is_visible()
 
-        self.press(self.page.get_by_role("combobox", name=label, exact=True), stands)
-        found.click()
+        limit = time.monotonic() + PATIENCE
+        while True:
+            self.press(self.page.get_by_role("combobox", name=label, exact=True), stands)
+            try:
+                found.click(timeout=3000)
+                return
+            except TimeoutError:
+                if time.monotonic() > limit:
+                    raise
 
     def type_choice(self, label: str, text: str) -> None:
         """Type into a select box that takes more than its options."""
