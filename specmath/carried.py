@@ -126,12 +126,12 @@ class _Kind:
 
 @dataclass(frozen=True, eq=False)
 class Full:
-    """Servers that are so full: requests a second, whether it stays so, and the times of each kind
-    of request that was asked for, all [batches, γ]."""
+    """Servers that are so full: requests a second, whether it stays so, and the times of the
+    mean request, all [batches, γ]."""
 
     rate: FloatArray
     carried: np.ndarray
-    times: Mapping[int | None, Mapping[str, FloatArray]]
+    times: Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +180,10 @@ class Carried:
             self.requests.decoded_tokens, each, self.tokens, self.held, self._step, self._prompt
         )
 
-    def filled(self, batch: FloatArray, parts: Sequence[int | None] = (None,)) -> Full:
+    def filled(self, batch: FloatArray) -> Full:
         """The same of servers so full [batches, γ], ascending, and the rates that fill them."""
         found = self._filled(batch, settled=SETTLED)
-        return Full(found.rate, found.carried(), {part: self._times(part, found) for part in parts})
+        return Full(found.rate, found.carried(), self._times(None, found))
 
     def _filled(self, batch: FloatArray, *, settled: float) -> Filled:
         n = self.requests.decoded_tokens

@@ -256,7 +256,7 @@ def _server(s: Scenario, draft: str, promises: Sequence[Promise], *, alone: bool
     gammas = np.array([*([0] if alone else []), *server.base.advisable.tolist()])
     one = server.only(*gammas.tolist())
     state = one.filled(np.geomspace(EMPTY, np.maximum(one.held, 2.0 * EMPTY), LOADS))
-    times = state.times[None]
+    times = state.times
     able, within = state.carried, one.most
     for promise in promises:
         kept = times[promise.name] <= promise.seconds
